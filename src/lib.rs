@@ -1,0 +1,17 @@
+//! Felt: a container network made entirely in user space.
+//!
+//! Each host runs one daemon. It reads packets from a TUN device, finds the node that leases the destination subnet in a
+//! lock-free lease table fed by registry watches, and sends them to that node over UDP.
+//!
+//! The rooms, from the ground up; a module imports only from rooms above it in this list (`tests/layering.rs` keeps that):
+//!
+//! | room | what lives there |
+//! |---|---|
+//! | [`net`] | values: prefixes, endpoints, moments |
+//! | [`sync`] | how control and workers talk without locks: published snapshots, counters |
+//! | [`wire`], [`buf`] | packet formats as checked views; packet memory |
+
+pub mod buf;
+pub mod net;
+pub mod sync;
+pub mod wire;

@@ -1,0 +1,12 @@
+//! Values that every other room speaks in. Nothing here does I/O, reads a clock or imports another room.
+
+mod ecn;
+mod moment;
+mod prefix;
+
+pub use ecn::Ecn;
+pub use moment::Moment;
+pub use prefix::{Address, Prefix, Prefix4, Prefix6, PrefixError};
+
+/// Where a peer receives datagrams: underlay address and UDP port.
+pub type Endpoint = std::net::SocketAddr;
