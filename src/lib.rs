@@ -10,8 +10,10 @@
 //! | [`net`] | values: prefixes, endpoints, moments |
 //! | [`sync`] | how control and workers talk without locks: published snapshots, counters |
 //! | [`wire`], [`buf`] | packet formats as checked views; packet memory |
+//! | [`lease`] | leases as a state machine: config, allocation, keeper, view, table |
 
 pub mod buf;
+pub mod lease;
 pub mod net;
 pub mod sync;
 pub mod wire;
