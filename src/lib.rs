@@ -11,8 +11,10 @@
 //! | [`sync`] | how control and workers talk without locks: published snapshots, counters |
 //! | [`wire`], [`buf`] | packet formats as checked views; packet memory |
 //! | [`lease`] | leases as a state machine: config, allocation, keeper, view, table |
+//! | [`forward`] | the sans-IO data plane |
 
 pub mod buf;
+pub mod forward;
 pub mod lease;
 pub mod net;
 pub mod sync;

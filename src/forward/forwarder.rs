@@ -1,0 +1,240 @@
+//! One worker's data plane: its place in the overlay, its counters, its limits.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::encap::{self, Encapsulation, Udp};
+use super::{Counters, DropReason, Limiter, Tunnel, answer};
+use crate::buf::{Batch, Datagram, Packet, Refusal};
+use crate::net::{Endpoint, Moment};
+use crate::wire::icmp::IcmpError;
+use crate::wire::ipv4::Ipv4;
+
+/// What every IPv4 link carries at least (RFC 791); nothing below may be reported as a path's MTU.
+const SMALLEST_MTU: u16 = 68;
+/// What is assumed of a path that refused a datagram and whose MTU is not known: what every IPv4 host takes (RFC 791).
+const CAUTIOUS_MTU: u16 = 576;
+
+/// The data plane of one worker; the module `forward` shows how its loop calls it.
+///
+/// It starts shut: until a [`Tunnel`] is adopted every packet is dropped as [`DropReason::Shut`].
+#[derive(Debug)]
+pub struct Forwarder<E = Udp> {
+    pub(super) tunnel: Option<Tunnel>,
+    pub(super) counters: Arc<Counters>,
+    icmp_limit: Limiter,
+    encapsulation: PhantomData<fn() -> E>,
+}
+
+impl<E: Encapsulation> Forwarder<E> {
+    /// A shut forwarder that counts into `counters`, of which it must be the only writer.
+    #[must_use]
+    pub fn new(counters: Arc<Counters>) -> Self {
+        Self { tunnel: None, counters, icmp_limit: Limiter::default(), encapsulation: PhantomData }
+    }
+
+    /// The same with another limit on ICMP answers.
+    #[must_use]
+    pub fn with_icmp_limit(mut self, limit: Limiter) -> Self {
+        self.icmp_limit = limit;
+        self
+    }
+
+    /// Works as `tunnel` says from now on; `None`, while no lease is held, shuts the forwarder.
+    #[inline]
+    pub fn adopt(&mut self, tunnel: Option<&Tunnel>) {
+        self.tunnel = tunnel.copied();
+    }
+
+    /// What it counts.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Settles `batch` after the underlay socket was given it: counts what left, drops what was refused, and empties it.
+    /// A socket that failed as a whole has refused all it did not mark otherwise; mark the batch so before.
+    ///
+    /// A sender whose packet was too big for the path is told so if it forbade fragmentation. `path_mtu` says how large an
+    /// outer packet to a peer may be, in bytes, if that is known; it is asked for answers only, so no oftener than their limit.
+    pub fn sent(
+        &mut self,
+        now: Moment,
+        batch: &mut Batch<Datagram>,
+        mut path_mtu: impl FnMut(Endpoint) -> Option<u16>,
+        answers: &mut Batch<()>,
+    ) {
+        let (mut packets, mut bytes) = (0, 0);
+        for (packet, datagram) in batch.used_mut() {
+            let Some(refusal) = datagram.refused else {
+                packets += 1;
+                bytes += packet.bytes().len().saturating_sub(usize::from(E::OVERHEAD)) as u64;
+                continue;
+            };
+            match refusal {
+                Refusal::TooBig => {
+                    self.counters.count_drop(DropReason::TooBig, 1);
+                    let peer = datagram.peer;
+                    self.answer_too_big(now, packet, || next_hop_mtu::<E>(peer, path_mtu(peer)), answers);
+                }
+                Refusal::NoBuffer => self.counters.count_drop(DropReason::SendNoBuffer, 1),
+                Refusal::Other => self.counters.count_drop(DropReason::SendRefused, 1),
+            }
+        }
+        self.counters.egress_packets.add(packets);
+        self.counters.egress_bytes.add(bytes);
+        batch.clear();
+    }
+
+    /// Settles a batch of answers after the TUN was given it and refused this many of them, and empties it.
+    pub fn answered(&mut self, answers: &mut Batch<()>, refused: usize) {
+        self.counters.icmp_sent.add(answers.len().saturating_sub(refused) as u64);
+        self.counters.icmp_suppressed.add(refused as u64);
+        answers.clear();
+    }
+
+    /// Settles a batch from [`ingress`](Self::ingress) after the TUN was given it and refused this many of them, and
+    /// empties it.
+    pub fn written(&mut self, batch: &mut Batch<()>, refused: usize) {
+        let bytes: usize = batch.used().iter().map(|(packet, ())| packet.bytes().len()).sum();
+        self.counters.ingress_packets.add(batch.len().saturating_sub(refused) as u64);
+        self.counters.ingress_bytes.add(bytes as u64);
+        self.counters.count_drop(DropReason::TunRefused, refused as u64);
+        batch.clear();
+    }
+
+    /// Tells the sender of `offender`, if the rules and the limit allow it.
+    pub(super) fn answer(&mut self, now: Moment, offender: &Ipv4<'_>, error: IcmpError, answers: &mut Batch<()>) {
+        self.answer_with(now, offender, || error, answers);
+    }
+
+    /// The same; `error` is asked for only once it is to be told.
+    fn answer_with(&mut self, now: Moment, offender: &Ipv4<'_>, error: impl FnOnce() -> IcmpError, answers: &mut Batch<()>) {
+        let Some(tunnel) = &self.tunnel else { return };
+        if !answer::may_answer(tunnel, offender) {
+            return;
+        }
+        if !(self.icmp_limit.admit(now) && answer::write(offender, error(), answers)) {
+            self.counters.icmp_suppressed.add(1);
+        }
+    }
+
+    /// The quoted packet has its TTL already taken down, which RFC 1812 section 4.3.2.3 lets a router leave so.
+    fn answer_too_big(&mut self, now: Moment, refused: &mut Packet, mtu: impl FnOnce() -> u16, answers: &mut Batch<()>) {
+        if E::decap(refused).is_err() {
+            return;
+        }
+        if let Ok(offender) = Ipv4::parse(refused.bytes())
+            && offender.dont_fragment()
+        {
+            // The path cannot take what the tunnel does not: a larger value would only be news of the wrong kind.
+            let most = self.tunnel.map_or(u16::MAX, |tunnel| tunnel.mtu);
+            let error = || IcmpError::FragmentationNeeded { next_hop_mtu: mtu().min(most) };
+            self.answer_with(now, &offender, error, answers);
+        }
+    }
+}
+
+/// The largest inner packet for a path of `path_mtu` bytes. Absurd values are raised to what IPv4 promises.
+fn next_hop_mtu<E: Encapsulation>(peer: Endpoint, path_mtu: Option<u16>) -> u16 {
+    path_mtu.unwrap_or(CAUTIOUS_MTU).saturating_sub(encap::overhead::<E>(peer)).max(SMALLEST_MTU)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forward::testing::{self, NOW, P64, PEER};
+
+    /// What `sent` makes of one refused packet: the drop reasons, and the reported MTU of an answer if there is one.
+    fn refuse(refusal: Refusal, dont_fragment: bool, path_mtu: Option<u16>) -> (Vec<(DropReason, u64)>, Option<u16>) {
+        let mut bytes = testing::hex(P64);
+        if dont_fragment {
+            bytes[6] = 0x40;
+        }
+        let (mut batch, mut answers) = (Batch::new(1, 2000), Batch::new(1, 2000));
+        let note = Datagram { peer: PEER, refused: Some(refusal), ..Datagram::default() };
+        batch.vacant().unwrap().0.fill(&bytes);
+        batch.vacant().unwrap().1 = note;
+        batch.commit(1);
+        let mut forwarder = testing::forwarder();
+        forwarder.sent(NOW, &mut batch, |peer| path_mtu.filter(|_| peer == PEER), &mut answers);
+        assert!(batch.is_empty());
+        let mtu = answers.used().first().map(|(packet, ())| {
+            let icmp = Ipv4::parse(packet.bytes()).unwrap().payload();
+            assert_eq!((icmp[0], icmp[1], &icmp[8..36]), (3, 4, &bytes[..]));
+            u16::from_be_bytes([icmp[6], icmp[7]])
+        });
+        (testing::drops(&forwarder), mtu)
+    }
+
+    #[test]
+    fn a_refusal_is_counted_by_its_kind() {
+        assert_eq!(refuse(Refusal::NoBuffer, true, None), (vec![(DropReason::SendNoBuffer, 1)], None));
+        assert_eq!(refuse(Refusal::Other, true, None), (vec![(DropReason::SendRefused, 1)], None));
+        assert_eq!(refuse(Refusal::TooBig, false, Some(1400)), (vec![(DropReason::TooBig, 1)], None));
+    }
+
+    #[test]
+    fn path_mtus_are_reported_without_the_overhead_and_never_absurd() {
+        let table = [
+            (Some(0), 68),
+            (Some(8), 68),
+            (Some(68), 68),
+            (Some(183), 155),
+            (Some(552), 524),
+            (Some(1400), 1372),
+            (Some(9000), 1472),
+            (None, 548),
+        ];
+        for (path, reported) in table {
+            assert_eq!(refuse(Refusal::TooBig, true, path), (vec![(DropReason::TooBig, 1)], Some(reported)), "{path:?}");
+        }
+    }
+
+    #[test]
+    fn the_path_is_asked_only_for_an_answer() {
+        let mut forwarder = testing::forwarder().with_icmp_limit(Limiter::new(1, 2));
+        let mut asked = 0;
+        for dont_fragment in [0, 0x40, 0x40, 0x40, 0x40] {
+            let (mut batch, mut answers) = (Batch::new(1, 2000), Batch::new(1, 2000));
+            let mut bytes = testing::hex(P64);
+            bytes[6] = dont_fragment;
+            batch.vacant().unwrap().0.fill(&bytes);
+            batch.vacant().unwrap().1 = Datagram { peer: PEER, refused: Some(Refusal::TooBig), ..Datagram::default() };
+            batch.commit(1);
+            let path_mtu = |_| {
+                asked += 1;
+                Some(1400)
+            };
+            forwarder.sent(NOW, &mut batch, path_mtu, &mut answers);
+        }
+        let totals = super::super::Totals::of([forwarder.counters()]);
+        assert_eq!((asked, totals.icmp_suppressed, totals.dropped(DropReason::TooBig)), (2, 2, 5));
+    }
+
+    #[test]
+    fn an_ipv6_underlay_takes_more() {
+        assert_eq!(next_hop_mtu::<Udp>("[fd00::1]:8285".parse().unwrap(), Some(1500)), 1452);
+    }
+
+    #[test]
+    fn what_the_ports_refuse_is_not_counted_as_done() {
+        let mut forwarder = testing::forwarder();
+        for (refused, settle) in [(1, true), (2, false)] {
+            let mut batch = Batch::new(3, 100);
+            for _ in 0..3 {
+                batch.vacant().unwrap().0.fill(&testing::hex(P64));
+                batch.commit(1);
+            }
+            if settle {
+                forwarder.written(&mut batch, refused);
+            } else {
+                forwarder.answered(&mut batch, refused);
+            }
+            assert!(batch.is_empty());
+        }
+        let totals = super::super::Totals::of([forwarder.counters()]);
+        assert_eq!((totals.ingress_packets, totals.dropped(DropReason::TunRefused)), (2, 1));
+        assert_eq!((totals.icmp_sent, totals.icmp_suppressed), (1, 2));
+    }
+}
