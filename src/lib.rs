@@ -12,10 +12,12 @@
 //! | [`wire`], [`buf`] | packet formats as checked views; packet memory |
 //! | [`lease`] | leases as a state machine: config, allocation, keeper, view, table |
 //! | [`forward`] | the sans-IO data plane |
+//! | [`sys`] | the only unsafe code: system calls, thin and without decisions |
 
 pub mod buf;
 pub mod forward;
 pub mod lease;
 pub mod net;
 pub mod sync;
+pub mod sys;
 pub mod wire;

@@ -1,0 +1,24 @@
+//! rtnetlink, synchronously: links, addresses and routes of one network namespace.
+//!
+//! A [`Netlink`] belongs to the namespace of the thread that opened it and may then be used from any other. Requests are
+//! answered by the kernel before the call returns; nothing here waits, retries on failure or decides. [`Monitor`] is the
+//! one part that waits: it hears of devices and addresses that come and go.
+//!
+//! Message formats come from `netlink-packet-route`; the socket is plain and blocking, because an asynchronous one would
+//! be tied to a runtime whose threads live in another namespace.
+
+mod address;
+mod error;
+mod link;
+mod monitor;
+mod route;
+mod socket;
+
+pub use address::LinkAddress;
+pub use error::NetlinkError;
+pub use link::Link;
+pub use monitor::{Event, Monitor};
+pub use netlink_packet_route::link::{InfoKind as LinkKind, State as OperState};
+pub use netlink_packet_route::route::{RouteProtocol, RouteScope, RouteType};
+pub use route::{Route, TABLE_MAIN};
+pub use socket::Netlink;
