@@ -13,11 +13,13 @@
 //! | [`lease`] | leases as a state machine: config, allocation, keeper, view, table |
 //! | [`forward`] | the sans-IO data plane |
 //! | [`sys`] | the only unsafe code: system calls, thin and without decisions |
+//! | [`port`] | what a worker reads and writes |
 
 pub mod buf;
 pub mod forward;
 pub mod lease;
 pub mod net;
+pub mod port;
 pub mod sync;
 pub mod sys;
 pub mod wire;

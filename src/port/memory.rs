@@ -1,0 +1,185 @@
+//! Ports made of memory: a TUN whose other side is the test or bench itself, and an underlay that joins sockets by endpoint.
+//!
+//! For simulations and benches. Nothing here waits, loses, repeats or reorders; [`fault`](super::fault) does that on top.
+
+use std::io;
+use std::sync::Arc;
+
+use crossbeam::queue::SegQueue;
+use dashmap::DashMap;
+
+use super::{TunPort, UdpPort};
+use crate::buf::{Batch, Datagram, Packet, Refusal};
+use crate::net::Endpoint;
+
+/// The worker's side of a TUN.
+#[derive(Debug)]
+pub struct Tun(Arc<TunQueues>);
+
+/// The host's side of a TUN: what the host sends into it and gets out of it.
+#[derive(Clone, Debug)]
+pub struct TunHost(Arc<TunQueues>);
+
+#[derive(Debug, Default)]
+struct TunQueues {
+    to_worker: SegQueue<Vec<u8>>,
+    to_host: SegQueue<Vec<u8>>,
+}
+
+/// Both sides of a new TUN.
+#[must_use]
+pub fn tun() -> (Tun, TunHost) {
+    let queues = Arc::new(TunQueues::default());
+    (Tun(Arc::clone(&queues)), TunHost(queues))
+}
+
+impl TunHost {
+    /// The host routes `packet` into the TUN.
+    pub fn send(&self, packet: &[u8]) {
+        self.0.to_worker.push(packet.to_vec());
+    }
+
+    /// The next packet the TUN gave to the host.
+    pub fn recv(&self) -> Option<Vec<u8>> {
+        self.0.to_host.pop()
+    }
+}
+
+impl TunPort for Tun {
+    fn recv(&mut self, batch: &mut Batch<()>) -> io::Result<usize> {
+        Ok(fill(batch, || self.0.to_worker.pop(), |packet, (), bytes| packet.fill(&bytes)))
+    }
+
+    fn send<M>(&mut self, batch: &mut Batch<M>) -> io::Result<usize> {
+        for (packet, _) in batch.used() {
+            self.0.to_host.push(packet.bytes().to_vec());
+        }
+        Ok(0)
+    }
+}
+
+type Inbox = SegQueue<(Vec<u8>, Datagram)>;
+
+/// An underlay. Clones are the same one.
+#[derive(Clone, Debug)]
+pub struct Wire {
+    inboxes: Arc<DashMap<Endpoint, Arc<Inbox>>>,
+    largest: usize,
+}
+
+/// A socket on a [`Wire`].
+#[derive(Debug)]
+pub struct Socket {
+    endpoint: Endpoint,
+    inbox: Arc<Inbox>,
+    wire: Wire,
+}
+
+impl Wire {
+    /// An underlay without sockets that refuses payloads of more than `largest` bytes as too big.
+    #[must_use]
+    pub fn new(largest: usize) -> Self {
+        Self { inboxes: Arc::default(), largest }
+    }
+
+    /// A socket that sends from `endpoint` and receives what is sent there; an older one at the same endpoint hears no more.
+    #[must_use]
+    pub fn socket(&self, endpoint: Endpoint) -> Socket {
+        let inbox = Arc::new(Inbox::new());
+        self.inboxes.insert(endpoint, Arc::clone(&inbox));
+        Socket { endpoint, inbox, wire: self.clone() }
+    }
+}
+
+impl UdpPort for Socket {
+    fn recv(&mut self, batch: &mut Batch<Datagram>) -> io::Result<usize> {
+        Ok(fill(
+            batch,
+            || self.inbox.pop(),
+            |packet, note, (bytes, datagram)| {
+                packet.fill(&bytes);
+                *note = Datagram { truncated: bytes.len() > packet.capacity(), ..datagram };
+            },
+        ))
+    }
+
+    /// What is sent to an endpoint without a socket is gone, and nobody is told, as on a real network.
+    fn send(&mut self, batch: &mut Batch<Datagram>) -> io::Result<usize> {
+        let mut refused = 0;
+        for (packet, note) in batch.used_mut() {
+            note.refused = (packet.bytes().len() > self.wire.largest).then_some(Refusal::TooBig);
+            if note.refused.is_some() {
+                refused += 1;
+            } else if let Some(inbox) = self.wire.inboxes.get(&note.peer).map(|entry| Arc::clone(&entry)) {
+                inbox.push((packet.bytes().to_vec(), Datagram { peer: self.endpoint, ..*note }));
+            }
+        }
+        Ok(refused)
+    }
+}
+
+/// Fills the free slots of `batch` from `next` until either is at its end, and says how many that were.
+fn fill<M, T>(batch: &mut Batch<M>, mut next: impl FnMut() -> Option<T>, mut put: impl FnMut(&mut Packet, &mut M, T)) -> usize {
+    let mut count = 0;
+    while let Some((packet, note)) = batch.vacant()
+        && let Some(item) = next()
+    {
+        put(packet, note, item);
+        batch.commit(1);
+        count += 1;
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::Ecn;
+
+    fn endpoint(host: u8) -> Endpoint {
+        Endpoint::from(([192, 0, 2, host], 8285))
+    }
+
+    fn batch(datagrams: &[(&[u8], Endpoint)]) -> Batch<Datagram> {
+        let mut batch = Batch::new(8, 16);
+        for (bytes, peer) in datagrams {
+            *batch.vacant().unwrap() =
+                (Packet::with_capacity(16), Datagram { peer: *peer, ecn: Ecn::Ect0, ..Datagram::default() });
+            batch.vacant().unwrap().0.fill(bytes);
+            batch.commit(1);
+        }
+        batch
+    }
+
+    #[test]
+    fn datagrams_arrive_in_order_with_their_sender_and_mark() {
+        let wire = Wire::new(10);
+        let (mut a, mut b) = (wire.socket(endpoint(1)), wire.socket(endpoint(2)));
+        let to_b = endpoint(2);
+        let mut sent = batch(&[(b"one", to_b), (b"two", endpoint(9)), (b"larger than ten", to_b), (b"three", to_b)]);
+        assert_eq!(a.send(&mut sent).unwrap(), 1);
+        let refused: Vec<_> = sent.used().iter().map(|(_, note)| note.refused).collect();
+        assert_eq!(refused, [None, None, Some(Refusal::TooBig), None]);
+
+        let mut received = Batch::new(8, 4);
+        assert_eq!(b.recv(&mut received).unwrap(), 2);
+        let note = Datagram { peer: endpoint(1), ecn: Ecn::Ect0, ..Datagram::default() };
+        assert_eq!((received.used()[0].0.bytes(), received.used()[0].1), (&b"one"[..], note));
+        assert_eq!((received.used()[1].0.bytes(), received.used()[1].1), (&b"thre"[..], Datagram { truncated: true, ..note }));
+        assert_eq!(b.recv(&mut received).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_tun_passes_packets_both_ways_and_stops_at_a_full_batch() {
+        let (mut tun, host) = tun();
+        for packet in [b"a", b"b", b"c"] {
+            host.send(packet);
+        }
+        let mut batch = Batch::new(2, 16);
+        assert_eq!(tun.recv(&mut batch).unwrap(), 2);
+        assert_eq!(tun.send(&mut batch).unwrap(), 0);
+        assert_eq!((host.recv(), host.recv(), host.recv()), (Some(b"a".to_vec()), Some(b"b".to_vec()), None));
+        batch.clear();
+        assert_eq!(tun.recv(&mut batch).unwrap(), 1);
+    }
+}
