@@ -14,8 +14,10 @@
 //! | [`forward`] | the sans-IO data plane |
 //! | [`sys`] | the only unsafe code: system calls, thin and without decisions |
 //! | [`port`] | what a worker reads and writes |
+//! | [`control`] | adapters to the outside: registries and the registry server |
 
 pub mod buf;
+pub mod control;
 pub mod forward;
 pub mod lease;
 pub mod net;
