@@ -15,12 +15,14 @@
 //! | [`sys`] | the only unsafe code: system calls, thin and without decisions |
 //! | [`port`] | what a worker reads and writes |
 //! | [`control`] | adapters to the outside: registries and the registry server |
+//! | [`obs`] | health and counters as people and probes read them |
 
 pub mod buf;
 pub mod control;
 pub mod forward;
 pub mod lease;
 pub mod net;
+pub mod obs;
 pub mod port;
 pub mod sync;
 pub mod sys;
