@@ -16,10 +16,12 @@
 //! | [`port`] | what a worker reads and writes |
 //! | [`control`] | adapters to the outside: registries and the registry server |
 //! | [`obs`] | health and counters as people and probes read them |
+//! | [`lab`] | test networks on one machine |
 
 pub mod buf;
 pub mod control;
 pub mod forward;
+pub mod lab;
 pub mod lease;
 pub mod net;
 pub mod obs;
