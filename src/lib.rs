@@ -17,9 +17,11 @@
 //! | [`control`] | adapters to the outside: registries and the registry server |
 //! | [`obs`] | health and counters as people and probes read them |
 //! | [`lab`] | test networks on one machine |
+//! | [`daemon`] | one node, running |
 
 pub mod buf;
 pub mod control;
+pub mod daemon;
 pub mod forward;
 pub mod lab;
 pub mod lease;

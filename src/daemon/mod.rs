@@ -1,0 +1,45 @@
+//! One node, running: start-up, the control loop, the workers, shutdown.
+//!
+//! | file | what |
+//! |---|---|
+//! | `run` | from start to end |
+//! | `options`, `registry` | what a node is asked to be, and the registry it uses |
+//! | `interface`, `machine_id` | which host this is: its underlay, its identity |
+//! | `node`, `calls`, `news` | the control loop, registry calls beside it, and what it makes of what it hears |
+//! | `holding`, `upkeep`, `reconfigure` | what it does under a lease, as the host changes, as the config changes |
+//! | `overlay`, `paths` | one network config and everything that hangs on it; ways to peers that are too narrow for it |
+//! | `bearer`, `device` | the TUN device and the sockets |
+//! | `workers`, `worker`, `tuning` | the threads that move packets |
+//! | `subnet_env` | the file container runtimes read |
+//! | `clock`, `complaint`, `signals` | time, repeated trouble, the end |
+
+mod bearer;
+mod calls;
+mod clock;
+mod complaint;
+pub mod device;
+mod holding;
+pub mod interface;
+mod machine_id;
+mod news;
+mod node;
+mod options;
+mod overlay;
+mod paths;
+mod reconfigure;
+mod registry;
+mod run;
+mod signals;
+pub mod subnet_env;
+mod tuning;
+mod upkeep;
+mod worker;
+mod workers;
+
+pub use crate::forward::SourceCheck;
+pub use bearer::BearerError;
+pub use options::{RegistryChoice, RemoteChoice, RunOptions};
+pub use overlay::OverlayError;
+pub use registry::{RegistryChoiceError, open_registry};
+pub use run::{RunError, run};
+pub use signals::stop_on_signals;

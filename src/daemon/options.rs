@@ -1,0 +1,64 @@
+//! What one node is asked to be: the daemon's options as plain values, already checked, without defaults of their own.
+//!
+//! Made by `cli` from flags and variables, by `lab` and the tests by hand.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::control::registry::etcd::EtcdConfig;
+use crate::control::tls::TlsFiles;
+use crate::forward::SourceCheck;
+
+/// How a node runs.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// Where leases live.
+    pub registry: RegistryChoice,
+    /// Names or addresses of the underlay interface, the first that fits wins; empty: not asked for.
+    pub iface: Vec<String>,
+    /// Regular expressions (known to compile) for the address or name of the underlay interface, tried after `iface`.
+    pub iface_regex: Vec<String>,
+    /// The underlay interface is the one the kernel would reach this address through; tried after `iface_regex`.
+    pub iface_can_reach: Option<Ipv4Addr>,
+    /// Underlay address published in the lease, if not the interface's own.
+    pub public_ip: Option<Ipv4Addr>,
+    /// The file that tells others our subnet.
+    pub subnet_file: PathBuf,
+    /// How long before its end a lease is renewed; shorter than `lease_ttl`.
+    pub renew_margin: Duration,
+    /// How long a lease lasts unless renewed.
+    pub lease_ttl: Duration,
+    /// Where health is served; `None`: nowhere.
+    pub healthz: Option<SocketAddr>,
+    /// Name of the TUN device, or a template with one `%d`.
+    pub tun_name: String,
+    /// Workers, each with a TUN queue and a socket of its own; at least one.
+    pub workers: usize,
+    /// Leave the TUN device in place, with its addresses and routes, on a clean end.
+    pub keep_device: bool,
+    /// Who this node is, for the registry to tell it from others announcing the same address; `None`: its machine id.
+    pub node_id: Option<String>,
+    /// What the inner source address of a packet from the wire is held against.
+    pub source_check: SourceCheck,
+    /// Socket buffer asked of the kernel, each way, in bytes.
+    pub udp_buffer: usize,
+}
+
+/// Which registry, and what is needed to use it.
+#[derive(Clone, Debug)]
+pub enum RegistryChoice {
+    /// An etcd v3 cluster.
+    Etcd(EtcdConfig),
+    /// A registry server: `felt serve`, or flanneld 0.5 to 0.7 with `--listen`.
+    Remote(RemoteChoice),
+}
+
+/// A registry server and our access to it.
+#[derive(Clone, Debug)]
+pub struct RemoteChoice {
+    /// `host:port`.
+    pub address: String,
+    /// Our certificate and key, and the authorities that vouch for the server.
+    pub tls: TlsFiles,
+}

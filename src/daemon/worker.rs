@@ -1,0 +1,285 @@
+//! One worker: a thread that owns one TUN queue and one socket and runs packets to completion.
+//!
+//! It takes orders from a mailbox and snapshots from a subscription, both looked at once per batch; it counts, beats its
+//! pulse, and says when its device is gone. It waits in poll(2) only: for packets, for a wake-up, or for the next beat.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Release;
+use std::time::Duration;
+
+use crossbeam::queue::ArrayQueue;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::{clock, tuning};
+use crate::buf::{Batch, Datagram};
+use crate::forward::{Counters, Forwarder, Tunnel};
+use crate::lease::{LeaseTable, TableReader};
+use crate::net::{Endpoint, Moment};
+use crate::obs::Pulse;
+use crate::port::os::{OsTun, OsUdp};
+use crate::port::{TunPort, UdpPort};
+use crate::sync::Subscription;
+use crate::sys::poll::{self, Interest, Waker};
+
+/// An idle worker still beats its pulse this often.
+const IDLE_BEAT: Duration = Duration::from_secs(1);
+
+/// What all workers go by: published by the node, replaced as a whole.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Our place in the overlay; `None` while no lease is held.
+    pub tunnel: Option<Tunnel>,
+    /// Who leases what.
+    pub table: Arc<LeaseTable>,
+}
+
+/// A TUN queue and the socket that goes with it.
+pub struct Ports {
+    /// Where inner packets come from and go to.
+    pub tun: OsTun,
+    /// The underlay.
+    pub udp: OsUdp,
+    /// Room a packet needs: the device's MTU and some slack, in bytes.
+    pub slot_bytes: usize,
+}
+
+/// What a worker can be told.
+pub(super) enum Order {
+    /// Work on these from now on, or on nothing until others come.
+    Ports(Option<Box<Ports>>),
+    /// End.
+    Stop,
+}
+
+/// What a worker has to say.
+#[derive(Debug)]
+pub enum WorkerNews {
+    /// Its queue broke, most likely because the device was removed; it has let go of its ports and waits for new ones.
+    DeviceGone {
+        /// Which worker.
+        worker: usize,
+        /// What the kernel said.
+        error: std::io::Error,
+    },
+    /// Its socket broke; it has let go of its ports and waits for new ones.
+    SocketGone {
+        /// Which worker.
+        worker: usize,
+        /// What the kernel said.
+        error: std::io::Error,
+    },
+}
+
+/// What a worker is given at birth and keeps.
+pub(super) struct Fittings {
+    pub index: usize,
+    pub orders: Arc<ArrayQueue<Order>>,
+    pub waker: Arc<Waker>,
+    /// Whether the worker has ports.
+    pub equipped: Arc<AtomicBool>,
+    pub news: UnboundedSender<WorkerNews>,
+    pub counters: Arc<Counters>,
+    pub pulse: Pulse,
+    pub snapshots: Subscription<Snapshot>,
+}
+
+pub(super) struct Worker {
+    fittings: Fittings,
+    forwarder: Forwarder,
+    reader: TableReader,
+    ports: Option<Box<Ports>>,
+    batches: Batches,
+    overflows: Overflows,
+}
+
+/// What the kernel said last of datagrams the socket had no room for.
+#[derive(Default)]
+struct Overflows {
+    seen: u32,
+    look_at: Moment,
+}
+
+struct Batches {
+    slot_bytes: usize,
+    from_tun: Batch<()>,
+    to_wire: Batch<Datagram>,
+    answers: Batch<()>,
+    from_wire: Batch<Datagram>,
+    to_tun: Batch<()>,
+}
+
+enum Broken {
+    Tun(std::io::Error),
+    Udp(std::io::Error),
+}
+
+impl Worker {
+    pub fn new(mut fittings: Fittings) -> Self {
+        let snapshot = fittings.snapshots.refresh();
+        let reader = snapshot.table.reader();
+        let mut forwarder = Forwarder::new(Arc::clone(&fittings.counters));
+        forwarder.adopt(snapshot.tunnel.as_ref());
+        Self {
+            forwarder,
+            reader,
+            ports: None,
+            batches: Batches::new(tuning::SLOT_BYTES),
+            overflows: Overflows::default(),
+            fittings,
+        }
+    }
+
+    /// Works until told to stop.
+    pub fn run(mut self) {
+        loop {
+            self.fittings.pulse.beat();
+            if self.obey() {
+                return;
+            }
+            self.follow();
+            match self.turn() {
+                Ok(true) => {}
+                Ok(false) => self.rest(),
+                Err(broken) => self.report(broken),
+            }
+        }
+    }
+
+    /// Takes orders; says whether one of them was to stop.
+    fn obey(&mut self) -> bool {
+        while let Some(order) = self.fittings.orders.pop() {
+            match order {
+                Order::Ports(ports) => self.equip(ports),
+                Order::Stop => return true,
+            }
+        }
+        false
+    }
+
+    /// Takes other ports; batches grow with the packets these can carry.
+    fn equip(&mut self, ports: Option<Box<Ports>>) {
+        if let Some(ports) = &ports
+            && ports.slot_bytes > self.batches.slot_bytes
+        {
+            self.batches = Batches::new(ports.slot_bytes);
+        }
+        self.put(ports);
+    }
+
+    fn put(&mut self, ports: Option<Box<Ports>>) {
+        // The kernel counts anew for each socket.
+        self.overflows = Overflows::default();
+        self.ports = ports;
+        self.fittings.equipped.store(self.ports.is_some(), Release);
+    }
+
+    /// Goes by the newest snapshot.
+    fn follow(&mut self) {
+        if let Some(snapshot) = self.fittings.snapshots.newer() {
+            self.reader = snapshot.table.reader();
+            self.forwarder.adopt(snapshot.tunnel.as_ref());
+        }
+    }
+
+    /// Moves what is ready, at most a batch each way; says whether there was anything.
+    fn turn(&mut self) -> Result<bool, Broken> {
+        let Some(ports) = &mut self.ports else { return Ok(false) };
+        let Batches { from_tun, to_wire, answers, from_wire, to_tun, .. } = &mut self.batches;
+        let Ports { tun, udp, .. } = &mut **ports;
+        let now = clock::now();
+        if now >= self.overflows.look_at {
+            self.overflows.look(now, udp, self.forwarder.counters());
+        }
+
+        tun.recv(from_tun).map_err(Broken::Tun)?;
+        let outward = !from_tun.is_empty();
+        if outward {
+            self.forwarder.egress(now, &mut self.reader.batch(), from_tun, to_wire, answers);
+            udp.send(to_wire).map_err(Broken::Udp)?;
+            self.forwarder.sent(now, to_wire, |peer| path_mtu(udp, peer), answers);
+            let refused = tun.send(answers).map_err(Broken::Tun)?;
+            self.forwarder.answered(answers, refused);
+        }
+
+        udp.recv(from_wire).map_err(Broken::Udp)?;
+        let inward = !from_wire.is_empty();
+        if inward {
+            self.forwarder.ingress(&mut self.reader.batch(), from_wire, to_tun);
+            let refused = tun.send(to_tun).map_err(Broken::Tun)?;
+            self.forwarder.written(to_tun, refused);
+        }
+        Ok(outward || inward)
+    }
+
+    /// Sleeps until there is something to do.
+    fn rest(&mut self) {
+        let waker = Interest::readable(self.fittings.waker.as_fd());
+        let waited = match &self.ports {
+            Some(ports) => {
+                let mut interests = [waker, Interest::readable(ports.tun.as_fd()), Interest::readable(ports.udp.as_fd())];
+                poll::wait(&mut interests, Some(IDLE_BEAT))
+            }
+            None => poll::wait(&mut [waker], Some(IDLE_BEAT)),
+        };
+        self.fittings.waker.take();
+        self.forwarder.counters().wakeups.add(1);
+        if waited.is_err() {
+            // Out of kernel memory: nothing to do but not to spin on it.
+            std::thread::sleep(IDLE_BEAT);
+        }
+    }
+
+    /// Lets go of broken ports, with what was in hand, and says so; said before it is seen to have let go, so that whoever
+    /// has waited for that has heard of it, too.
+    fn report(&mut self, broken: Broken) {
+        self.batches.clear();
+        let worker = self.fittings.index;
+        let news = match broken {
+            Broken::Tun(error) => WorkerNews::DeviceGone { worker, error },
+            Broken::Udp(error) => WorkerNews::SocketGone { worker, error },
+        };
+        // The node may be gone already, on its way down.
+        let _ = self.fittings.news.send(news);
+        self.put(None);
+    }
+}
+
+impl Overflows {
+    /// Counts what has come about since the last look; to be called about once per beat.
+    fn look(&mut self, now: Moment, udp: &OsUdp, counters: &Counters) {
+        self.look_at = now + IDLE_BEAT;
+        if let Ok(seen) = udp.socket().receive_drops() {
+            counters.receive_overflows.add(u64::from(seen.wrapping_sub(self.seen)));
+            self.seen = seen;
+        }
+    }
+}
+
+impl Batches {
+    fn new(slot_bytes: usize) -> Self {
+        let (slots, capacity) = (tuning::BATCH, slot_bytes);
+        Self {
+            slot_bytes,
+            from_tun: Batch::new(slots, capacity),
+            to_wire: Batch::new(slots, capacity),
+            answers: Batch::new(slots, capacity),
+            from_wire: Batch::new(slots, capacity),
+            to_tun: Batch::new(slots, capacity),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.from_tun.clear();
+        self.to_wire.clear();
+        self.answers.clear();
+        self.from_wire.clear();
+        self.to_tun.clear();
+    }
+}
+
+fn path_mtu(udp: &OsUdp, peer: Endpoint) -> Option<u16> {
+    let mtu = udp.path_mtu(peer).ok()?;
+    Some(u16::try_from(mtu).unwrap_or(u16::MAX))
+}
