@@ -18,8 +18,10 @@
 //! | [`obs`] | health and counters as people and probes read them |
 //! | [`lab`] | test networks on one machine |
 //! | [`daemon`] | one node, running |
+//! | [`cli`] | what was typed, and what is printed |
 
 pub mod buf;
+pub mod cli;
 pub mod control;
 pub mod daemon;
 pub mod forward;

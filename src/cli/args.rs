@@ -1,0 +1,398 @@
+//! What can be typed: subcommands, flags, defaults and help, as clap understands them. What it means is `options`' matter.
+//!
+//! Flags under the heading [`OWN`] are Felt's own; all others of `run` and `serve` are flannel's, with flannel's defaults.
+
+use std::ffi::OsString;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::str::FromStr as _;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use super::go_values::{boolean, port, within};
+use crate::lab::{LabName, Place};
+
+/// Heading of the flags that flannel does not have; their variables begin with `FELT_`.
+pub const OWN: &str = "Felt's own options (environment: FELT_<OPTION>)";
+
+/// Heading of the flags that flannel has; their variables begin with `FLANNELD_`.
+const FLANNEL: &str = "flannel's options (environment: FLANNELD_<OPTION>)";
+
+/// Name and version of this program.
+pub const VERSION: &str = concat!("felt ", env!("CARGO_PKG_VERSION"));
+
+/// Where etcd is looked for by default. Source: flannel.
+pub const ETCD_ENDPOINTS: &str = "http://127.0.0.1:4001,http://127.0.0.1:2379";
+
+/// Where `felt serve` keeps leases by default.
+pub const STORE: &str = "/var/lib/felt/registry.redb";
+
+/// A container network made entirely in user space.
+#[derive(Debug, Parser)]
+#[command(name = "felt", version, disable_help_subcommand = true, max_term_width = 110)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a node: take a subnet, make the TUN device, forward packets
+    ///
+    /// Takes flannel's flags, spelled as flannel does: -flag or --flag, a value after `=` or a space, booleans only after
+    /// `=`. Each flag can be given as a variable instead; what is typed wins, and an empty variable is none.
+    Run(Box<RunArgs>),
+    /// Serve the registry to other nodes, from a store in a file or from etcd
+    ///
+    /// Spelling of flags and variables as with `felt run`.
+    Serve(Box<ServeArgs>),
+    /// Read, write and check the network config
+    Config {
+        /// What to do with it.
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
+    /// Make and use a test network of several nodes on this machine
+    Lab {
+        /// What to do with it.
+        #[command(subcommand)]
+        command: LabCommand,
+    },
+    /// Print the version
+    Version,
+}
+
+/// What `felt run` takes.
+#[derive(Debug, Args)]
+#[command(args_override_self = true, next_help_heading = FLANNEL)]
+pub struct RunArgs {
+    /// The etcd cluster.
+    #[command(flatten)]
+    pub etcd: EtcdArgs,
+    /// The registry server, if not etcd.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
+    /// TLS files towards the registry server.
+    #[command(flatten)]
+    pub remote_tls: RemoteTlsArgs,
+    /// Underlay address to publish, if not that of the interface
+    #[arg(long, value_name = "ADDRESS")]
+    pub public_ip: Option<Ipv4Addr>,
+    /// Underlay interface, by name or address; may be repeated, the first that fits is taken
+    #[arg(long, value_name = "NAME|ADDRESS")]
+    pub iface: Vec<String>,
+    /// Regular expression for the underlay interface's address or name; may be repeated, tried after --iface
+    #[arg(long, value_name = "REGEX")]
+    pub iface_regex: Vec<String>,
+    /// Take the interface through which the kernel reaches this address; tried after --iface-regex
+    #[arg(long, value_name = "ADDRESS")]
+    pub iface_can_reach: Option<Ipv4Addr>,
+    /// File to write the node's subnet to
+    #[arg(long, value_name = "FILE", default_value = "/run/flannel/subnet.env")]
+    pub subnet_file: PathBuf,
+    /// Renew the lease this long before it ends, 1 to 1439 [default: 60, or half of a short --lease-ttl]
+    #[arg(long, value_name = "MINUTES", value_parser = |text: &str| within(text, 1, 1439))]
+    pub subnet_lease_renew_margin: Option<i64>,
+    /// Address to serve health on
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0")]
+    pub healthz_ip: IpAddr,
+    /// Port to serve health on; 0 for none
+    #[arg(long, value_name = "PORT", default_value = "0", value_parser = port)]
+    pub healthz_port: u16,
+    /// How much to log.
+    #[command(flatten)]
+    pub log: LogArgs,
+    /// Print the version and exit
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(default_value = "false", hide_default_value = true, value_parser = boolean, action = clap::ArgAction::Set)]
+    pub version: bool,
+    /// What flannel does not have.
+    #[command(flatten)]
+    pub own: OwnArgs,
+}
+
+/// What `felt run` takes and flannel does not know.
+#[derive(Debug, Args)]
+#[command(next_help_heading = OWN)]
+pub struct OwnArgs {
+    /// Name of the TUN device, or a template with one `%d` for the first free number
+    #[arg(long, value_name = "NAME", default_value = "flannel%d", value_parser = device_name)]
+    pub tun_name: String,
+    /// Leave the TUN device in place on a clean end, so that a restart disturbs no route
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(default_value = "false", hide_default_value = true, value_parser = boolean, action = clap::ArgAction::Set)]
+    pub keep_device: bool,
+    /// Who this node is, told apart from others that announce the same public IP [default: the machine id]
+    #[arg(long, value_name = "ID", value_parser = node_id)]
+    pub node_id: Option<String>,
+    /// Workers, each with a queue of the device and a socket of its own, 1 to 16
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = |text: &str| within(text, 1, 16))]
+    pub workers: i64,
+    /// How far packets from the wire must prove their origin
+    #[arg(long, value_name = "HOW", default_value = "strict")]
+    pub source_check: SourceCheckArg,
+    /// How long leases last.
+    #[command(flatten)]
+    pub lease: LeaseArgs,
+    /// Socket buffer to ask of the kernel, each way
+    #[arg(long, value_name = "BYTES", default_value = "16777216", value_parser = |text: &str| within(text, 4096, 1 << 30))]
+    pub udp_buffer: i64,
+}
+
+/// How long leases last.
+#[derive(Debug, Args)]
+pub struct LeaseArgs {
+    /// How long a lease lasts unless renewed, from 5; less than a day suits small sites and tests; a node with --remote goes by
+    /// its server's instead
+    #[arg(long, value_name = "SECONDS", default_value = "86400", help_heading = OWN)]
+    #[arg(value_parser = |text: &str| within(text, 5, 31_536_000))]
+    pub lease_ttl: i64,
+}
+
+/// Spelling of [`SourceCheck`](crate::daemon::SourceCheck).
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum SourceCheckArg {
+    /// Outer address and port are a known node's, the inner source is in its subnet
+    Strict,
+    /// Outer address is a known node's, the inner source is in its subnet
+    Address,
+    /// Take everything; only where nobody else can send
+    Off,
+}
+
+/// An etcd cluster.
+#[derive(Debug, Args)]
+pub struct EtcdArgs {
+    /// Comma-separated URLs of etcd's members [default: http://127.0.0.1:4001,http://127.0.0.1:2379]
+    #[arg(id = "etcd-endpoints", long = "etcd-endpoints", value_name = "URLS")]
+    pub endpoints: Option<String>,
+    /// Root of the keys in etcd
+    #[arg(id = "etcd-prefix", long = "etcd-prefix", value_name = "KEY", default_value = "/coreos.com/network")]
+    pub prefix: String,
+    /// Private key to show to etcd
+    #[arg(id = "etcd-keyfile", long = "etcd-keyfile", value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// Certificate to show to etcd
+    #[arg(id = "etcd-certfile", long = "etcd-certfile", value_name = "FILE")]
+    pub cert: Option<PathBuf>,
+    /// Authorities that vouch for etcd [default: the system's]
+    #[arg(id = "etcd-cafile", long = "etcd-cafile", value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// User to log in to etcd as
+    #[arg(id = "etcd-username", long = "etcd-username", value_name = "NAME")]
+    pub username: Option<String>,
+    /// Password of that user; better given as a variable, since everybody sees what is typed
+    #[arg(id = "etcd-password", long = "etcd-password", value_name = "PASSWORD")]
+    pub password: Option<String>,
+}
+
+/// A registry server.
+#[derive(Debug, Args)]
+pub struct RemoteArgs {
+    /// Registry server to use instead of etcd: `felt serve`, or flanneld 0.5 to 0.7
+    #[arg(id = "remote", long = "remote", value_name = "HOST:PORT")]
+    pub address: Option<String>,
+}
+
+/// TLS between a registry server and its clients: the files of whichever end this is.
+#[derive(Debug, Args)]
+pub struct RemoteTlsArgs {
+    /// Private key to show to the other end of the registry API
+    #[arg(id = "remote-keyfile", long = "remote-keyfile", value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// Certificate to show to the other end of the registry API
+    #[arg(id = "remote-certfile", long = "remote-certfile", value_name = "FILE")]
+    pub cert: Option<PathBuf>,
+    /// Authorities that vouch for the other end of the registry API
+    #[arg(id = "remote-cafile", long = "remote-cafile", value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+}
+
+/// How much to log.
+#[derive(Debug, Args)]
+pub struct LogArgs {
+    /// How much to log: 0 state changes, 1 details, 2 everything
+    #[arg(long, value_name = "LEVEL", default_value = "0", value_parser = |text: &str| within(text, 0, 255))]
+    pub v: i64,
+}
+
+/// What `felt serve` takes.
+#[derive(Debug, Args)]
+#[command(args_override_self = true, next_help_heading = FLANNEL)]
+pub struct ServeArgs {
+    /// Where to serve: ADDRESS:PORT, or `fd://N` for a socket the service manager passes on as descriptor N
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: String,
+    /// The etcd cluster, if leases are kept there.
+    #[command(flatten)]
+    pub etcd: EtcdArgs,
+    /// TLS files towards the nodes.
+    #[command(flatten)]
+    pub tls: RemoteTlsArgs,
+    /// How much to log.
+    #[command(flatten)]
+    pub log: LogArgs,
+    /// File to keep leases in [default: /var/lib/felt/registry.redb, unless --etcd-endpoints is given]
+    #[arg(long, value_name = "FILE", help_heading = OWN)]
+    pub store: Option<PathBuf>,
+    /// How long leases last.
+    #[command(flatten)]
+    pub lease: LeaseArgs,
+}
+
+/// Which registry a command by hand is about.
+#[derive(Debug, Args)]
+#[command(next_help_heading = FLANNEL)]
+pub struct RegistryArgs {
+    /// The etcd cluster.
+    #[command(flatten)]
+    pub etcd: EtcdArgs,
+    /// The registry server.
+    #[command(flatten)]
+    pub remote: RemoteArgs,
+    /// TLS files towards the registry server.
+    #[command(flatten)]
+    pub remote_tls: RemoteTlsArgs,
+    /// Store of a `felt serve` that is not running
+    #[arg(long, value_name = "FILE", help_heading = OWN)]
+    pub store: Option<PathBuf>,
+}
+
+/// What can be done with the network config.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Print the registry's network config
+    #[command(args_override_self = true)]
+    Get {
+        /// Where it lies.
+        #[command(flatten)]
+        registry: Box<RegistryArgs>,
+    },
+    /// Check a network config and put it into the registry
+    #[command(args_override_self = true)]
+    Set {
+        /// The config, as JSON; `-` for standard input
+        file: PathBuf,
+        /// Where it goes.
+        #[command(flatten)]
+        registry: Box<RegistryArgs>,
+    },
+    /// Check a network config and say what it means; exit code 5 if it makes no network
+    Check {
+        /// The config, as JSON; `-` for standard input
+        file: PathBuf,
+        /// Say it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// What can be done with the test network.
+#[derive(Debug, Subcommand)]
+pub enum LabCommand {
+    /// Make the network
+    Up {
+        /// Which.
+        #[command(flatten)]
+        lab: LabArgs,
+        /// How big.
+        #[command(flatten)]
+        size: LabSize,
+    },
+    /// Run a command inside a node or pod
+    Exec {
+        /// Which.
+        #[command(flatten)]
+        lab: LabArgs,
+        /// The node or pod: node1 or n1, node1-pod2 or n1p2
+        #[arg(value_parser = Place::from_str)]
+        place: Place,
+        /// The command and its arguments
+        #[arg(required = true, last = true, value_name = "COMMAND")]
+        command: Vec<OsString>,
+    },
+    /// Show nodes, pods, addresses and namespaces
+    Status {
+        /// Which.
+        #[command(flatten)]
+        lab: LabArgs,
+        /// Show them as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take the network down
+    Down {
+        /// Which.
+        #[command(flatten)]
+        lab: LabArgs,
+    },
+    /// Show what Felt does: a network made, used, broken and mended, and nothing left behind
+    Demo {
+        /// How big.
+        #[command(flatten)]
+        size: LabSize,
+    },
+}
+
+/// Which test network.
+#[derive(Debug, Args)]
+pub struct LabArgs {
+    /// Name of the network; several can stand side by side
+    #[arg(long, value_name = "NAME", default_value = "felt", value_parser = LabName::from_str)]
+    pub name: LabName,
+}
+
+/// How big a test network is.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct LabSize {
+    /// Nodes, 1 to 250
+    #[arg(short, long, value_name = "COUNT", default_value = "3", value_parser = clap::value_parser!(u16).range(1..=250))]
+    pub nodes: u16,
+    /// Pods on each node, at most 250
+    #[arg(long, value_name = "COUNT", default_value = "2", value_parser = clap::value_parser!(u16).range(0..=250))]
+    pub pods: u16,
+    /// Start an etcd for the leases instead of the built-in registry
+    #[arg(long)]
+    pub etcd: bool,
+}
+
+/// What tells this node from others; it becomes part of a URL and of a key's value.
+fn node_id(text: &str) -> Result<String, String> {
+    let fits = (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    if fits { Ok(text.to_owned()) } else { Err("expected 1 to 64 letters, digits and `-_.`".to_owned()) }
+}
+
+/// A name the kernel gives a device, with at most one `%d`.
+fn device_name(text: &str) -> Result<String, String> {
+    // IFNAMSIZ is 16 with the final zero; the kernel refuses these characters and the names of directories.
+    let plain = text.replacen("%d", "", 1);
+    let fits = !text.is_empty() && text.len() <= 15 && text != "." && text != "..";
+    if fits && !plain.contains(|c: char| c == '/' || c == ':' || c == '%' || c.is_whitespace() || c.is_control()) {
+        Ok(text.to_owned())
+    } else {
+        Err("expected a device name of at most 15 characters, with at most one `%d`".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clap_finds_no_fault_with_the_definition() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn device_names_are_the_kernel_s() {
+        for name in ["flannel%d", "flannel0", "a", "felt-node-1.2345"] {
+            assert_eq!(device_name(name).is_ok(), name.len() <= 15, "{name}");
+        }
+        for name in ["", "a b", "a/b", "..", "%d%d", "%s", "a:1", "sixteen_letters_"] {
+            assert!(device_name(name).is_err(), "{name:?}");
+        }
+    }
+}
