@@ -1,0 +1,18 @@
+//! What end-to-end tests share: labs of real daemons, and ways to look at them from inside and outside.
+#![allow(dead_code, unused_imports, reason = "each test binary uses its own part")]
+
+mod daemon;
+mod etcd;
+mod http;
+mod lab;
+mod outsider;
+mod packet;
+mod thread_stop;
+
+pub use daemon::{Daemon, cpu_time};
+pub use etcd::put;
+pub use http::{Answer, Metrics, get, metrics, request, scrape};
+pub use lab::{CONFIG, PATIENCE, eventually, fragments_made, lines, netlink, node, note, plan, pod, receive_overflows, up};
+pub use outsider::{Flannel, Outsider};
+pub use packet::{Inner, RawIp, icmp_errors, sniffer, udp_in};
+pub use thread_stop::StoppedThread;

@@ -1,0 +1,77 @@
+//! What is fuzzed: every parser that reads bytes somebody else wrote. Each target takes any bytes and checks more than
+//! "does not panic": what was read must survive being written and read again.
+
+use std::net::Ipv4Addr;
+
+use felt::buf::Datagram;
+use felt::forward::{SourceCheck, Tunnel, egress, ingress};
+use felt::lease::{LeaseAttrs, NetworkConfig, SubnetKey};
+use felt::net::Endpoint;
+use felt::wire::ipv4::Ipv4;
+
+/// A network config: read, served, read again.
+pub fn config(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    match NetworkConfig::parse(text) {
+        Ok(config) => assert_eq!(NetworkConfig::parse(&config.to_json()), Ok(config), "{text}"),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// The name of a subnet: there is one spelling for each.
+pub fn subnet_key(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(key) = text.parse::<SubnetKey>() {
+        assert_eq!(key.to_string(), text);
+    }
+}
+
+/// The value of a lease: what is kept of it is stable.
+pub fn lease_value(data: &[u8]) {
+    if let Ok(attrs) = LeaseAttrs::parse(data) {
+        assert_eq!(LeaseAttrs::parse(attrs.to_json().as_bytes()).unwrap(), attrs);
+    }
+}
+
+/// A datagram from the underlay: the first byte says how it came, the rest is what came.
+pub fn datagram(data: &[u8]) {
+    let Some((&how, payload)) = data.split_first() else { return };
+    let peer = Endpoint::from(([192, 0, 2, how & 3], if how & 4 == 0 { 8285 } else { 9999 }));
+    let ecn = felt::net::Ecn::from_tos(how >> 6);
+    let note = Datagram { peer, ecn, truncated: how & 8 != 0, ..Datagram::default() };
+    for source_check in [SourceCheck::Strict, SourceCheck::Address, SourceCheck::Off] {
+        if ingress::judge(&tunnel(source_check), &mut peers, &note, payload).is_ok() {
+            let packet = Ipv4::parse(payload).unwrap();
+            assert!(tunnel(source_check).own.contains(packet.destination()) && packet.total_len() <= payload.len());
+            assert!(source_check == SourceCheck::Off || peers(packet.source()).unwrap().ip() == peer.ip());
+        }
+    }
+}
+
+/// A packet from the TUN device.
+pub fn tun_packet(data: &[u8]) {
+    if let Ok(passage) = egress::judge(&tunnel(SourceCheck::Strict), &mut peers, data) {
+        let packet = Ipv4::parse(data).unwrap();
+        assert_eq!((Some(passage.peer), passage.len), (peers(packet.destination()), packet.total_len()));
+        assert!(packet.ttl() > 1 && passage.len <= data.len());
+    }
+}
+
+fn tunnel(source_check: SourceCheck) -> Tunnel {
+    Tunnel {
+        own: "10.5.16.0/24".parse().unwrap(),
+        network: "10.5.0.0/16".parse().unwrap(),
+        mtu: 1472,
+        endpoint: Endpoint::from(([192, 0, 2, 16], 8285)),
+        source_check,
+    }
+}
+
+/// Nodes 192.0.2.0 to .3 lease 10.5.0.0/24 to 10.5.3.0/24, and 192.0.2.3 also 10.5.20.0/24.
+fn peers(address: Ipv4Addr) -> Option<Endpoint> {
+    match address.octets() {
+        [10, 5, node @ 0..=3, _] => Some(Endpoint::from(([192, 0, 2, node], 8285))),
+        [10, 5, 20, _] => Some(Endpoint::from(([192, 0, 2, 3], 8285))),
+        _ => None,
+    }
+}
