@@ -6,6 +6,7 @@ use std::time::Duration;
 use felt::lab::LabPlan;
 use felt::net::Prefix4;
 
+use crate::http;
 use crate::lab::{PATIENCE, eventually, lines, netlink, node};
 use crate::store::Store;
 use crate::{etcd_plan, pinger, require_both_ways, subnet, up};
@@ -97,6 +98,7 @@ fn a_network_that_grows_and_shrinks_around_the_subnet_keeps_it() {
     let lab = up(etcd_plan("grow", 2, &[]));
     let store = Store::of(&lab);
     let leases: Vec<_> = lab.nodes().map(|node| store.lease(subnet(node))).collect();
+    require_both_ways(&lab, 1, 2);
     let pinger = pinger(&lab, 1, 2, Duration::from_millis(20));
     for network in ["10.96.0.0/14", "10.99.0.0/16"] {
         lab.registry().put_config(&format!(r#"{{"Network":"{network}","SubnetLen":24}}"#)).unwrap();
@@ -104,7 +106,14 @@ fn a_network_that_grows_and_shrinks_around_the_subnet_keeps_it() {
         eventually(&format!("{network} is routed and told"), PATIENCE, is_there);
     }
     let report = pinger.stop().unwrap();
-    assert!(report.received > 0 && report.lost() == 0, "{report:?} {}", fs::read_to_string(lab.node(1).unwrap().log()).unwrap());
+    let told = || {
+        let of = |number: u16| {
+            let scraped = http::metrics(&node(&lab, number));
+            (fs::read_to_string(lab.node(number).unwrap().log()).unwrap(), format!("{scraped:?}"))
+        };
+        [of(1), of(2)]
+    };
+    assert!(report.received > 0 && report.lost() == 0, "{report:?} {:#?}", told());
     assert_eq!(lab.nodes().map(|node| store.lease(subnet(node))).collect::<Vec<_>>(), leases);
 }
 

@@ -59,6 +59,10 @@ impl Server {
         tls: Option<Arc<ServerConfig>>,
         registry: Arc<dyn RegistryAdmin>,
     ) -> Result<Self, ListenError> {
+        // The usual soft limit is far below ours on connections.
+        if let Err(error) = raise_open_files() {
+            warn!(%error, "the limit on open files stays as it is");
+        }
         let listener = address.bind().await?;
         let upstream = Upstream::follow(registry.describe(), registry.watch_leases().await);
         let handler = Arc::new(Handler { registry, upstream, stop: CancellationToken::new() });
@@ -78,10 +82,6 @@ impl Server {
 
     /// Serves until `shutdown` completes, then tells waiting clients, lets answers under way finish, and returns within two seconds.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        // The usual soft limit is far below ours on connections.
-        if let Err(error) = raise_open_files() {
-            warn!(%error, "the limit on open files stays as it is");
-        }
         let stop = self.handler.stop.clone();
         let mut connections: JoinSet<Result<(), String>> = JoinSet::new();
         let mut complaints = Complaints::default();
