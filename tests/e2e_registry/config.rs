@@ -64,6 +64,7 @@ fn another_backend_is_a_warning_only() {
     let lab = up(etcd_plan("backend", 2, &[]));
     let store = Store::of(&lab);
     let leases: Vec<_> = lab.nodes().map(|node| store.lease(subnet(node))).collect();
+    require_both_ways(&lab, 1, 2);
     let pinger = pinger(&lab, 1, 2, Duration::from_millis(20));
     let warned = |words: &str, times: usize| {
         for node in lab.nodes() {

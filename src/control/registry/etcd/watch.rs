@@ -170,7 +170,7 @@ impl<F: Follower> Watch<F> {
                     let _ = timeout(SIGN_OF_LIFE, stream.request_progress()).await;
                     continue;
                 }
-                () = sleep_until(silent) => {
+                () = sleep_until(silent), if asked => {
                     return Err(session.silence(if created { SIGN_OF_LIFE } else { TRY_TIMEOUT }));
                 }
             };
