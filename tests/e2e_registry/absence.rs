@@ -1,5 +1,6 @@
 //! An etcd that is away for a while: forwarding goes on, nothing spins, little is said, and what changed meanwhile is seen soon.
 
+use std::fs;
 use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -89,7 +90,24 @@ fn costs_nothing(test: &str, stay: Duration, leave: impl FnOnce(RegistryHandle<'
     }
     let report = pinger.stop().unwrap();
     note(&format!("{test}: {} of {} pings lost", report.lost(), report.sent));
-    assert!(report.received > 0 && report.lost() == 0, "{report:?}");
+    assert!(report.received > 0 && report.lost() == 0, "{report:?}\n{}", whereabouts(&lab));
+}
+
+/// What the nodes and pods know of each other, for the message of a test that lost packets.
+fn whereabouts(lab: &Lab) -> String {
+    let mut text = String::new();
+    for place in lab.nodes().map(|node| node.place()).chain(lab.pods()) {
+        for words in [&["ip", "neighbour"][..], &["ip", "route"], &["ip", "-s", "link"]] {
+            let argv: Vec<_> = words.iter().map(Into::into).collect();
+            let output = lab.output(place, &argv).map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+            text.extend([format!("{place}: {}\n", words.join(" ")), output.unwrap_or_default(), "\n".to_owned()]);
+        }
+    }
+    for number in lab.plan().node_numbers() {
+        text += &fs::read_to_string(lab.node(number).unwrap().log()).unwrap();
+        text += &http::scrape(&node(lab, number)).lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
+    }
+    text
 }
 
 #[test]

@@ -53,6 +53,8 @@ fn address(lab: &Lab, number: u16) -> Ipv4Addr {
 
 /// Pings from one node's pod to another's.
 fn pinger(lab: &Lab, from: u16, to: u16, pace: Duration) -> Pinger {
+    // A node is ready with the leases there were when it came; those of nodes that come with it are a moment on their way.
+    require_both_ways(lab, from, to);
     Pinger::start(&pod(lab, from), address(lab, to), pace).unwrap()
 }
 

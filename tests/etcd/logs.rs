@@ -31,3 +31,8 @@ pub fn collect() {
 pub fn with(mark: &str) -> Vec<String> {
     LINES.lock().unwrap().lines().filter(|line| line.contains(mark)).map(str::to_owned).collect()
 }
+
+/// The lines about the etcd at `url`, and only there: another test may have had the port before, as one of several members.
+pub fn about(url: &str) -> Vec<String> {
+    with(&format!("etcd at {url}: "))
+}

@@ -85,13 +85,13 @@ async fn a_killed_server_is_found_again_with_what_changed_meanwhile() {
     assert_eq!(added(&seen[0]).subnet, key("10.3.2.0-24"), "resumed without a snapshot");
     // The other watch takes its own pauses, and contact is back when both are.
     let two = async {
-        while logs::with(&etcd.url()).len() < 2 {
+        while logs::about(&etcd.url()).len() < 2 {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     };
     let _ = timeout(SOON, two).await;
-    let lines = logs::with(&etcd.url());
+    let lines = logs::about(&etcd.url());
     assert_eq!(lines.len(), 2, "{lines:#?}");
     assert!(lines[0].contains("watch lost") && lines[1].contains("watch is back"), "{lines:#?}");
 }
@@ -120,14 +120,14 @@ async fn a_frozen_server_is_noticed_and_followed_again_when_it_goes_on() {
     assert!(error.is_unreachable() && error.to_string().contains("no answer"), "{error}");
     assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
     tokio::time::sleep(Duration::from_secs(10).saturating_sub(begin.elapsed())).await;
-    let lines = logs::with(&etcd.url());
+    let lines = logs::about(&etcd.url());
     assert!(lines.len() == 1 && lines[0].contains("watch lost"), "{lines:#?}");
 
     etcd.thaw();
     etcd.put(&lease_key("10.3.2.0-24"), r#"{"PublicIP":"1.1.1.1"}"#).await;
     until_there(&mut updates, "10.3.2.0-24", SOON).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let lines = logs::with(&etcd.url());
+    let lines = logs::about(&etcd.url());
     assert!(lines.len() <= 3, "{lines:#?}");
 }
 
@@ -154,7 +154,7 @@ async fn compaction_past_the_watch_gives_a_snapshot_and_goes_on() {
     assert_eq!(snapshot(&mut updates, SOON).await, expected);
     create(registry.store(), "10.3.7.0-24", OTHER, Some(LEASE_TTL)).await;
     assert_eq!(added(&events(&mut updates, SOON).await[0]).subnet, key("10.3.7.0-24"));
-    let lines = logs::with(&proxy.url());
+    let lines = logs::about(&proxy.url());
     assert!(lines.len() <= 3, "{lines:#?}");
 }
 
@@ -215,7 +215,7 @@ async fn a_quiet_watch_is_left_alone() {
     tokio::time::sleep(Duration::from_secs(24)).await;
     create(registry.store(), "10.3.2.0-24", OTHER, Some(LEASE_TTL)).await;
     assert_eq!(added(&events(&mut updates, SOON).await[0]).subnet, key("10.3.2.0-24"));
-    assert_eq!(logs::with(&etcd.url()), [""; 0]);
+    assert_eq!(logs::about(&etcd.url()), [""; 0]);
 }
 
 #[tokio::test]
