@@ -6,7 +6,7 @@ use std::sync::Arc;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use felt::buf::{Batch, Datagram};
 use felt::forward::{Counters, Forwarder, SourceCheck, Tunnel};
-use felt::net::{Endpoint, Moment};
+use felt::net::{Endpoint, Moment, Offload};
 
 const SLOTS: usize = 64;
 const ROOM: usize = 2048;
@@ -36,13 +36,13 @@ fn peers(address: Ipv4Addr) -> Option<Endpoint> {
     }
 }
 
-fn batch(len: u16, destination: [u8; 4]) -> Batch<()> {
+fn batch(len: u16, destination: [u8; 4]) -> Batch<Offload> {
     let mut bytes = vec![0; usize::from(len)];
     bytes[..20].copy_from_slice(&[0x45, 2, 0, 0, 0, 1, 0x40, 0, 64, 17, 0, 0, 10, 5, 1, 7, 0, 0, 0, 0]);
     bytes[2..4].copy_from_slice(&len.to_be_bytes());
     bytes[16..20].copy_from_slice(&destination);
     let mut batch = Batch::new(SLOTS, ROOM);
-    while let Some((packet, ())) = batch.vacant() {
+    while let Some((packet, _)) = batch.vacant() {
         packet.fill(&bytes);
         batch.commit(1);
     }
@@ -64,10 +64,11 @@ fn forward(criterion: &mut Criterion) {
                 }
                 there.ingress(&mut peers, &mut outer, &mut arrived);
                 assert_eq!(arrived.len(), SLOTS);
-                std::mem::swap(&mut inner, &mut arrived);
-                for (packet, ()) in inner.used_mut() {
+                for (packet, ()) in arrived.used_mut() {
                     packet.bytes_mut()[8] = 64;
+                    inner.swap_in(packet, Offload::default());
                 }
+                arrived.clear();
             });
         });
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use felt::buf::{Batch, Datagram, Refusal};
 use felt::forward::{Counters, Forwarder, SourceCheck, Totals, Tunnel};
-use felt::net::{Endpoint, Moment};
+use felt::net::{Endpoint, Moment, Offload};
 
 struct Counting;
 
@@ -73,9 +73,9 @@ fn node(number: u8) -> (Forwarder, Arc<Counters>) {
 }
 
 /// Fills `batch` with packets of 1 kB of which every eighth has no route, every ninth no hop left and every tenth is junk.
-fn refill(batch: &mut Batch<()>) {
+fn refill(batch: &mut Batch<Offload>) {
     let mut at = 0usize;
-    while let Some((packet, ())) = batch.vacant() {
+    while let Some((packet, _)) = batch.vacant() {
         let room = packet.room();
         room[..1000].fill(0);
         room[..20].copy_from_slice(&[0x45, 2, 3, 0xe8, 0, 1, 0x40, 0, 64, 17, 0, 0, 10, 5, 1, 7, 10, 5, 2, 9]);
@@ -109,7 +109,9 @@ fn a_hundred_thousand_packets_allocate_nothing() {
         for (at, (packet, note)) in outer.used_mut().iter_mut().enumerate() {
             // On the wire; one datagram in each batch comes from a stranger, one is refused as too big.
             note.peer = if at == 3 { endpoint(66) } else { endpoint(1) };
-            note.refused = (at == 5).then_some(Refusal::TooBig);
+            if at == 5 {
+                note.refuse(Refusal::TooBig);
+            }
             packet.bytes_mut()[1] = 2;
         }
         if turn % 2 == 0 {

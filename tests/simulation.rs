@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use felt::buf::{Batch, Datagram};
 use felt::forward::{Counters, DropReason, Forwarder, SourceCheck, Totals, Tunnel};
-use felt::net::{Endpoint, Moment};
+use felt::net::{Endpoint, Moment, Offload};
 use felt::port::fault::{Faults, Faulty};
 use felt::port::memory::{Socket, Tun, TunHost, Wire, tun};
 use felt::port::{TunPort, UdpPort};
@@ -36,7 +36,8 @@ struct Node {
     tun: Tun,
     socket: Faulty<Socket>,
     path_mtu: u16,
-    inner: Batch<()>,
+    inner: Batch<Offload>,
+    arrived: Batch<()>,
     outer: Batch<Datagram>,
     answers: Batch<()>,
 }
@@ -59,6 +60,7 @@ impl Node {
             socket: Faulty::new(wire.socket(endpoint(number)), faults, seed),
             path_mtu,
             inner: Batch::new(SLOTS, ROOM),
+            arrived: Batch::new(SLOTS, ROOM),
             outer: Batch::new(SLOTS, ROOM),
             answers: Batch::new(SLOTS, ROOM),
         }
@@ -78,9 +80,9 @@ impl Node {
         self.forwarder.answered(&mut self.answers, refused);
 
         let received = self.socket.recv(&mut self.outer).unwrap();
-        self.forwarder.ingress(&mut peers, &mut self.outer, &mut self.inner);
-        let refused = self.tun.send(&mut self.inner).unwrap();
-        self.forwarder.written(&mut self.inner, refused);
+        self.forwarder.ingress(&mut peers, &mut self.outer, &mut self.arrived);
+        let refused = self.tun.send(&mut self.arrived).unwrap();
+        self.forwarder.written(&mut self.arrived, refused);
         read + received > 0
     }
 
@@ -146,7 +148,7 @@ impl World {
     fn arrivals(&self) -> BTreeMap<(u8, u8), Vec<u32>> {
         let mut arrivals = BTreeMap::<_, Vec<u32>>::new();
         for (node, to) in self.nodes.iter().zip(1u8..) {
-            while let Some(bytes) = node.host.recv() {
+            while let Some((bytes, _)) = node.host.recv() {
                 let (header, payload) = etherparse::Ipv4Header::from_slice(&bytes).unwrap();
                 assert_eq!(header.header_checksum, header.calc_header_checksum());
                 assert_eq!((header.time_to_live, header.destination), (62, [10, 5, to, 3]));
@@ -241,7 +243,7 @@ fn a_sender_learns_the_path_mtu_and_comes_through() {
     let mut world = World::new(2, 1400, Faults::default(), seed());
     world.send(1, 2, 1, 1472, true);
     world.settle();
-    let answer = world.nodes[0].host.recv().unwrap();
+    let (answer, _) = world.nodes[0].host.recv().unwrap();
     assert_eq!((answer[20], answer[21]), (3, 4));
     let mtu = u16::from_be_bytes([answer[26], answer[27]]);
     assert_eq!(mtu, 1372);

@@ -128,7 +128,7 @@ fn a_full_send_buffer_refuses_the_rest_of_the_batch() {
             let payload = [7; 1400];
             let mut sent = batch("192.168.9.77:8285".parse().unwrap(), &[&payload[..]; 40]);
             let refused = port.send(&mut sent).unwrap();
-            let notes: Vec<_> = sent.used().iter().map(|(_, note)| note.refused).collect();
+            let notes: Vec<_> = sent.used().iter().map(|(_, note)| note.refused.map(|refused| refused.reason)).collect();
             let left = notes.iter().take_while(|note| note.is_none()).count();
             assert!(left > 0 && left + refused == 40 && refused > 0, "{left} {refused}");
             assert!(notes[left..].iter().all(|note| *note == Some(Refusal::NoBuffer)));
@@ -189,9 +189,9 @@ fn each_refusal_stays_with_its_datagram() {
 
         let mut sent = batch(peer, &[&[1; 1372], &[2; 1373], &[3; 10], &[4; 10], &[5; 10]]);
         sent.used_mut()[2].1.peer = (Ipv4Addr::new(203, 0, 113, 1), 8285).into();
-        sent.used_mut()[0].1.refused = Some(Refusal::Other);
+        sent.used_mut()[0].1.refuse(Refusal::Other);
         assert_eq!(left.send(&mut sent).unwrap(), 2);
-        let notes: Vec<_> = sent.used().iter().map(|(_, note)| note.refused).collect();
+        let notes: Vec<_> = sent.used().iter().map(|(_, note)| note.refused.map(|refused| refused.reason)).collect();
         assert_eq!(notes, [None, Some(Refusal::TooBig), Some(Refusal::Other), None, None]);
         let first_bytes: Vec<_> = receive(&mut right, 3, 2000).used().iter().map(|(packet, _)| packet.bytes()[0]).collect();
         assert_eq!(first_bytes, [1, 4, 5]);

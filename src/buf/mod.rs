@@ -4,8 +4,10 @@
 
 mod batch;
 mod datagram;
+mod gather;
 mod packet;
 
 pub use batch::Batch;
-pub use datagram::{Datagram, Refusal};
+pub use datagram::{Datagram, Refusal, Refused, TRAIN_DATAGRAMS, TrainLimit};
+pub use gather::{GATHERED_HEADER, Gather, Gathered, Piece};
 pub use packet::{HEADROOM, Packet};

@@ -53,6 +53,27 @@ impl Packet {
         self.storage.get_mut(HEADROOM..).unwrap_or_default()
     }
 
+    /// The same with `front` bytes of headroom in front of it, at most [`HEADROOM`]: for what a device puts before a packet.
+    /// [`pull_front`](Self::pull_front) takes these off again.
+    #[inline]
+    pub fn room_with_front(&mut self, front: usize) -> &mut [u8] {
+        self.start = HEADROOM - front.min(HEADROOM);
+        self.len = 0;
+        self.storage.get_mut(self.start..).unwrap_or_default()
+    }
+
+    /// The room behind the bytes, to be filled; say how much was used with [`extend`](Self::extend).
+    #[inline]
+    pub fn spare(&mut self) -> &mut [u8] {
+        self.storage.get_mut(self.start + self.len..).unwrap_or_default()
+    }
+
+    /// Takes `count` filled bytes of the spare room into the packet, or as many as there are.
+    #[inline]
+    pub fn extend(&mut self, count: usize) {
+        self.set_len(self.len.saturating_add(count));
+    }
+
     /// The packet now is the first `len` bytes from its start; cut to what there is room for.
     #[inline]
     pub fn set_len(&mut self, len: usize) {
@@ -101,6 +122,31 @@ mod tests {
         assert_eq!(packet.bytes(), b"ayload");
         assert!(packet.pull_front(7).is_none() && packet.push_front(HEADROOM + 2).is_none());
         assert_eq!(packet.bytes(), b"ayload");
+    }
+
+    #[test]
+    fn a_packet_grows_into_its_spare_room_and_no_further() {
+        let mut packet = Packet::with_capacity(6);
+        packet.fill(b"one");
+        packet.spare()[..2].copy_from_slice(b"tw");
+        packet.extend(2);
+        assert_eq!(packet.bytes(), b"onetw");
+        assert_eq!(packet.spare().len(), 1);
+        packet.extend(usize::MAX);
+        assert_eq!(packet.bytes().len(), 6);
+        assert!(packet.spare().is_empty());
+    }
+
+    #[test]
+    fn what_a_device_puts_in_front_comes_off() {
+        let mut packet = Packet::with_capacity(4);
+        let room = packet.room_with_front(2);
+        assert_eq!(room.len(), 6);
+        room.copy_from_slice(b"..body");
+        packet.set_len(6);
+        packet.pull_front(2).unwrap();
+        assert_eq!(packet.bytes(), b"body");
+        assert_eq!(packet.room_with_front(1000).len(), HEADROOM + 4);
     }
 
     #[test]

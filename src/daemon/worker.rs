@@ -16,7 +16,7 @@ use super::{clock, tuning};
 use crate::buf::{Batch, Datagram};
 use crate::forward::{Counters, Forwarder, Tunnel};
 use crate::lease::{LeaseTable, TableReader};
-use crate::net::{Endpoint, Moment};
+use crate::net::{Endpoint, Moment, Offload};
 use crate::obs::Pulse;
 use crate::port::os::{OsTun, OsUdp};
 use crate::port::{TunPort, UdpPort};
@@ -103,7 +103,7 @@ struct Overflows {
 
 struct Batches {
     slot_bytes: usize,
-    from_tun: Batch<()>,
+    from_tun: Batch<Offload>,
     to_wire: Batch<Datagram>,
     answers: Batch<()>,
     from_wire: Batch<Datagram>,

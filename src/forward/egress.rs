@@ -3,7 +3,7 @@
 use super::encap::Encapsulation;
 use super::{DropReason, Forwarder, Peers, Tunnel, ecn};
 use crate::buf::{Batch, Datagram, Packet};
-use crate::net::{Ecn, Endpoint, Moment};
+use crate::net::{Ecn, Endpoint, Moment, Offload};
 use crate::wire::icmp::IcmpError;
 use crate::wire::ipv4::{Ipv4, Ipv4Mut};
 
@@ -75,7 +75,7 @@ impl<E: Encapsulation> Forwarder<E> {
         &mut self,
         now: Moment,
         peers: &mut impl Peers,
-        from_tun: &mut Batch<()>,
+        from_tun: &mut Batch<Offload>,
         to_wire: &mut Batch<Datagram>,
         answers: &mut Batch<()>,
     ) {
@@ -84,7 +84,7 @@ impl<E: Encapsulation> Forwarder<E> {
         }
         self.counters.egress_batches.add(1);
         if let Some(tunnel) = self.tunnel {
-            for (packet, ()) in from_tun.used_mut() {
+            for (packet, _) in from_tun.used_mut() {
                 match judge(&tunnel, peers, packet.bytes()) {
                     Ok(passage) => {
                         if let Err(reason) = depart::<E>(packet, passage, to_wire) {
@@ -118,7 +118,7 @@ fn depart<E: Encapsulation>(packet: &mut Packet, passage: Passage, to_wire: &mut
     }
     E::encap(packet)?;
     let Passage { peer, ecn, may_fragment, .. } = passage;
-    let note = Datagram { peer, ecn, may_fragment, truncated: false, refused: None };
+    let note = Datagram { peer, ecn, may_fragment, ..Datagram::default() };
     if to_wire.swap_in(packet, note) { Ok(()) } else { Err(DropReason::NoSlot) }
 }
 

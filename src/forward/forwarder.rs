@@ -71,7 +71,7 @@ impl<E: Encapsulation> Forwarder<E> {
                 bytes += packet.bytes().len().saturating_sub(usize::from(E::OVERHEAD)) as u64;
                 continue;
             };
-            match refusal {
+            match refusal.reason {
                 Refusal::TooBig => {
                     self.counters.count_drop(DropReason::TooBig, 1);
                     let peer = datagram.peer;
@@ -152,7 +152,8 @@ mod tests {
             bytes[6] = 0x40;
         }
         let (mut batch, mut answers) = (Batch::new(1, 2000), Batch::new(1, 2000));
-        let note = Datagram { peer: PEER, refused: Some(refusal), ..Datagram::default() };
+        let mut note = Datagram { peer: PEER, ..Datagram::default() };
+        note.refuse(refusal);
         batch.vacant().unwrap().0.fill(&bytes);
         batch.vacant().unwrap().1 = note;
         batch.commit(1);
@@ -200,7 +201,8 @@ mod tests {
             let mut bytes = testing::hex(P64);
             bytes[6] = dont_fragment;
             batch.vacant().unwrap().0.fill(&bytes);
-            batch.vacant().unwrap().1 = Datagram { peer: PEER, refused: Some(Refusal::TooBig), ..Datagram::default() };
+            batch.vacant().unwrap().1 = Datagram { peer: PEER, ..Datagram::default() };
+            batch.vacant().unwrap().1.refuse(Refusal::TooBig);
             batch.commit(1);
             let path_mtu = |_| {
                 asked += 1;

@@ -2,10 +2,12 @@
 
 mod ecn;
 mod moment;
+mod offload;
 mod prefix;
 
 pub use ecn::Ecn;
 pub use moment::Moment;
+pub use offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
 pub use prefix::{Address, Prefix, Prefix4, Prefix6, PrefixError};
 
 /// Where a peer receives datagrams: underlay address and UDP port.

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::UdpPort;
-use crate::buf::{Batch, Datagram, Packet};
+use crate::buf::{Batch, Datagram, Packet, TrainLimit};
 
 /// How often what goes wrong: probabilities per datagram, 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -85,6 +85,10 @@ impl<P: UdpPort> UdpPort for Faulty<P> {
             self.pass(&mut packet, note)?;
         }
         Ok(refused)
+    }
+
+    fn train(&self) -> TrainLimit {
+        self.inner.train()
     }
 }
 

@@ -9,12 +9,15 @@ use crossbeam::queue::SegQueue;
 use dashmap::DashMap;
 
 use super::{TunPort, UdpPort};
-use crate::buf::{Batch, Datagram, Packet, Refusal};
-use crate::net::Endpoint;
+use crate::buf::{Batch, Datagram, Gather, Packet, Piece, Refusal, TrainLimit};
+use crate::net::{Endpoint, Offload};
 
 /// The worker's side of a TUN.
 #[derive(Debug)]
-pub struct Tun(Arc<TunQueues>);
+pub struct Tun {
+    queues: Arc<TunQueues>,
+    supers: bool,
+}
 
 /// The host's side of a TUN: what the host sends into it and gets out of it.
 #[derive(Clone, Debug)]
@@ -22,37 +25,73 @@ pub struct TunHost(Arc<TunQueues>);
 
 #[derive(Debug, Default)]
 struct TunQueues {
-    to_worker: SegQueue<Vec<u8>>,
-    to_host: SegQueue<Vec<u8>>,
+    to_worker: SegQueue<(Vec<u8>, Offload)>,
+    to_host: SegQueue<(Vec<u8>, Offload)>,
 }
 
 /// Both sides of a new TUN.
 #[must_use]
 pub fn tun() -> (Tun, TunHost) {
     let queues = Arc::new(TunQueues::default());
-    (Tun(Arc::clone(&queues)), TunHost(queues))
+    (Tun { queues: Arc::clone(&queues), supers: true }, TunHost(queues))
+}
+
+impl Tun {
+    /// The same, but it takes no super-packets: what was put together is written as it came.
+    #[must_use]
+    pub fn without_supers(self) -> Self {
+        Self { supers: false, ..self }
+    }
 }
 
 impl TunHost {
     /// The host routes `packet` into the TUN.
     pub fn send(&self, packet: &[u8]) {
-        self.0.to_worker.push(packet.to_vec());
+        self.send_offloaded(packet, Offload::default());
     }
 
-    /// The next packet the TUN gave to the host.
-    pub fn recv(&self) -> Option<Vec<u8>> {
+    /// The host routes `packet` into the TUN, with this left to do.
+    pub fn send_offloaded(&self, packet: &[u8], offload: Offload) {
+        self.0.to_worker.push((packet.to_vec(), offload));
+    }
+
+    /// The next packet the TUN gave to the host, which the host has this left to do on.
+    pub fn recv(&self) -> Option<(Vec<u8>, Offload)> {
         self.0.to_host.pop()
     }
 }
 
 impl TunPort for Tun {
-    fn recv(&mut self, batch: &mut Batch<()>) -> io::Result<usize> {
-        Ok(fill(batch, || self.0.to_worker.pop(), |packet, (), bytes| packet.fill(&bytes)))
+    fn recv(&mut self, batch: &mut Batch<Offload>) -> io::Result<usize> {
+        Ok(fill(
+            batch,
+            || self.queues.to_worker.pop(),
+            |packet, note, (bytes, offload)| {
+                packet.fill(&bytes);
+                *note = offload;
+            },
+        ))
     }
 
     fn send<M>(&mut self, batch: &mut Batch<M>) -> io::Result<usize> {
         for (packet, _) in batch.used() {
-            self.0.to_host.push(packet.bytes().to_vec());
+            self.queues.to_host.push((packet.bytes().to_vec(), Offload::default()));
+        }
+        Ok(0)
+    }
+
+    fn send_gathered(&mut self, packets: &Gather, memory: &Batch<Datagram>) -> io::Result<usize> {
+        let bytes = |piece: Piece| -> &[u8] {
+            let slot = memory.used().get(usize::from(piece.slot));
+            slot.and_then(|(packet, _)| packet.bytes().get(piece.range())).unwrap_or_default()
+        };
+        for packet in packets.packets() {
+            if self.supers || packet.header().is_empty() {
+                let whole = packet.pieces().map(bytes).fold(packet.header().to_vec(), |whole, piece| [&whole, piece].concat());
+                self.queues.to_host.push((whole, *packet.offload()));
+            } else {
+                packet.originals().for_each(|piece| self.queues.to_host.push((bytes(piece).to_vec(), Offload::default())));
+            }
         }
         Ok(0)
     }
@@ -65,6 +104,7 @@ type Inbox = SegQueue<(Vec<u8>, Datagram)>;
 pub struct Wire {
     inboxes: Arc<DashMap<Endpoint, Arc<Inbox>>>,
     largest: usize,
+    train: TrainLimit,
 }
 
 /// A socket on a [`Wire`].
@@ -79,7 +119,13 @@ impl Wire {
     /// An underlay without sockets that refuses payloads of more than `largest` bytes as too big.
     #[must_use]
     pub fn new(largest: usize) -> Self {
-        Self { inboxes: Arc::default(), largest }
+        Self { inboxes: Arc::default(), largest, train: TrainLimit::ONE }
+    }
+
+    /// The same, carrying trains as they are.
+    #[must_use]
+    pub fn with_trains(self, train: TrainLimit) -> Self {
+        Self { train, ..self }
     }
 
     /// A socket that sends from `endpoint` and receives what is sent there; an older one at the same endpoint hears no more.
@@ -107,14 +153,19 @@ impl UdpPort for Socket {
     fn send(&mut self, batch: &mut Batch<Datagram>) -> io::Result<usize> {
         let mut refused = 0;
         for (packet, note) in batch.used_mut() {
-            note.refused = (packet.bytes().len() > self.wire.largest).then_some(Refusal::TooBig);
-            if note.refused.is_some() {
+            note.refused = None;
+            if note.range(0, packet.bytes().len()).len() > self.wire.largest {
+                note.refuse(Refusal::TooBig);
                 refused += 1;
             } else if let Some(inbox) = self.wire.inboxes.get(&note.peer).map(|entry| Arc::clone(&entry)) {
                 inbox.push((packet.bytes().to_vec(), Datagram { peer: self.endpoint, ..*note }));
             }
         }
         Ok(refused)
+    }
+
+    fn train(&self) -> TrainLimit {
+        self.wire.train
     }
 }
 
@@ -158,7 +209,7 @@ mod tests {
         let to_b = endpoint(2);
         let mut sent = batch(&[(b"one", to_b), (b"two", endpoint(9)), (b"larger than ten", to_b), (b"three", to_b)]);
         assert_eq!(a.send(&mut sent).unwrap(), 1);
-        let refused: Vec<_> = sent.used().iter().map(|(_, note)| note.refused).collect();
+        let refused: Vec<_> = sent.used().iter().map(|(_, note)| note.refused.map(|refused| refused.reason)).collect();
         assert_eq!(refused, [None, None, Some(Refusal::TooBig), None]);
 
         let mut received = Batch::new(8, 4);
@@ -171,6 +222,7 @@ mod tests {
 
     #[test]
     fn a_tun_passes_packets_both_ways_and_stops_at_a_full_batch() {
+        let plain = |bytes: &[u8]| Some((bytes.to_vec(), Offload::default()));
         let (mut tun, host) = tun();
         for packet in [b"a", b"b", b"c"] {
             host.send(packet);
@@ -178,7 +230,7 @@ mod tests {
         let mut batch = Batch::new(2, 16);
         assert_eq!(tun.recv(&mut batch).unwrap(), 2);
         assert_eq!(tun.send(&mut batch).unwrap(), 0);
-        assert_eq!((host.recv(), host.recv(), host.recv()), (Some(b"a".to_vec()), Some(b"b".to_vec()), None));
+        assert_eq!((host.recv(), host.recv(), host.recv()), (plain(b"a"), plain(b"b"), None));
         batch.clear();
         assert_eq!(tun.recv(&mut batch).unwrap(), 1);
     }

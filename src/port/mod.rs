@@ -7,35 +7,47 @@ pub mod os;
 
 use std::io;
 
-use crate::buf::{Batch, Datagram};
+use crate::buf::{Batch, Datagram, Gather, TrainLimit};
+use crate::net::Offload;
 
-/// A TUN queue: whole inner IP packets.
+/// A TUN queue: inner IP packets, and super-packets where the device has offloads.
 pub trait TunPort: Send {
     /// Appends the packets that are ready to `batch`, as many as fit, and says how many; 0 when none is ready.
     ///
     /// # Errors
     /// Only when the device itself is gone or unusable.
-    fn recv(&mut self, batch: &mut Batch<()>) -> io::Result<usize>;
+    fn recv(&mut self, batch: &mut Batch<Offload>) -> io::Result<usize>;
 
-    /// Writes every packet of `batch`; says how many the kernel refused.
+    /// Writes every packet of `batch` as it is; says how many the kernel refused.
     ///
     /// # Errors
     /// Only when the device itself is gone or unusable.
     fn send<M>(&mut self, batch: &mut Batch<M>) -> io::Result<usize>;
+
+    /// Writes packets put together from pieces of `memory`. One that the kernel refuses as a whole is written as the packets
+    /// it was made of, in order. Says how many of the packets they were made of the kernel refused.
+    ///
+    /// # Errors
+    /// Only when the device itself is gone or unusable.
+    fn send_gathered(&mut self, packets: &Gather, memory: &Batch<Datagram>) -> io::Result<usize>;
 }
 
 /// A UDP socket on the underlay.
 pub trait UdpPort: Send {
-    /// Appends the datagrams that are ready to `batch`, as many as fit, and says how many; 0 when none is ready.
+    /// Appends the datagrams that are ready to `batch`, as many as fit, and says how many slots that took; 0 when none is
+    /// ready. A slot may hold a train of one peer's datagrams.
     ///
     /// # Errors
     /// Only when the socket itself is unusable.
     fn recv(&mut self, batch: &mut Batch<Datagram>) -> io::Result<usize>;
 
-    /// Sends every datagram of `batch` to its peer, in order. Those that did not leave carry their
-    /// [`refused`](Datagram::refused) note afterwards; says how many those are.
+    /// Sends every datagram of `batch` to its peer, in order. Slots of which something did not leave carry their
+    /// [`refused`](Datagram::refused) note afterwards; says how many slots those are.
     ///
     /// # Errors
     /// Only when the socket itself is unusable.
     fn send(&mut self, batch: &mut Batch<Datagram>) -> io::Result<usize>;
+
+    /// How long a train may be now. It gets shorter, down to one datagram, when the kernel or a device turns out not to take it.
+    fn train(&self) -> TrainLimit;
 }

@@ -6,8 +6,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::{TunPort, UdpPort};
-use crate::buf::{Batch, Datagram, Refusal};
-use crate::net::Endpoint;
+use crate::buf::{Batch, Datagram, Gather, Refusal, TrainLimit};
+use crate::net::{Endpoint, Offload};
 use crate::sys::tun::TunQueue;
 use crate::sys::udp::{Messages, UdpSocket};
 
@@ -34,9 +34,10 @@ impl OsTun {
 }
 
 impl TunPort for OsTun {
-    fn recv(&mut self, batch: &mut Batch<()>) -> io::Result<usize> {
+    fn recv(&mut self, batch: &mut Batch<Offload>) -> io::Result<usize> {
         let mut count = 0;
-        while let Some((packet, ())) = batch.vacant() {
+        while let Some((packet, offload)) = batch.vacant() {
+            *offload = Offload::default();
             match self.queue.read(packet.room()) {
                 Ok(length) => {
                     packet.set_len(length);
@@ -65,6 +66,19 @@ impl TunPort for OsTun {
                     Err(_) => refused += 1,
                 }
                 break;
+            }
+        }
+        Ok(refused)
+    }
+
+    fn send_gathered(&mut self, packets: &Gather, memory: &Batch<Datagram>) -> io::Result<usize> {
+        let mut refused = 0;
+        for piece in packets.packets().flat_map(|packet| packet.originals()) {
+            let bytes = memory.used().get(usize::from(piece.slot)).and_then(|(packet, _)| packet.bytes().get(piece.range()));
+            match self.queue.write(bytes.unwrap_or_default()) {
+                Ok(_) => {}
+                Err(error) if is_gone(&error) => return Err(error),
+                Err(_) => refused += 1,
             }
         }
         Ok(refused)
@@ -120,6 +134,10 @@ impl UdpPort for OsUdp {
         let refused = self.socket.send(&mut self.messages, batch.used_mut())?;
         if refused == 0 { Ok(0) } else { self.send_split(batch, refused) }
     }
+
+    fn train(&self) -> TrainLimit {
+        TrainLimit::ONE
+    }
 }
 
 impl OsUdp {
@@ -128,7 +146,7 @@ impl OsUdp {
     #[cold]
     fn send_split(&mut self, batch: &mut Batch<Datagram>, mut refused: usize) -> io::Result<usize> {
         for slot in batch.used_mut() {
-            if slot.1.refused == Some(Refusal::TooBig) && slot.1.may_fragment {
+            if slot.1.refused.is_some_and(|refused| refused.reason == Refusal::TooBig) && slot.1.may_fragment {
                 slot.1.refused = None;
                 refused = refused - 1 + self.socket.send_split(&mut self.messages, std::slice::from_mut(slot))?;
             }

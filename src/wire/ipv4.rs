@@ -104,6 +104,13 @@ impl<'a> Ipv4<'a> {
         self.header[6] & 0x40 != 0
     }
 
+    /// Whether fragments of the same packet follow.
+    #[inline]
+    #[must_use]
+    pub fn more_fragments(&self) -> bool {
+        self.header[6] & 0x20 != 0
+    }
+
     /// Where this fragment lies in the whole packet's payload, in units of 8 bytes.
     #[inline]
     #[must_use]

@@ -7,5 +7,6 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 pub mod checksum;
+pub mod headers;
 pub mod icmp;
 pub mod ipv4;

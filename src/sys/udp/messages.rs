@@ -66,6 +66,7 @@ impl Messages {
             *datagram = Datagram {
                 peer: name.endpoint().unwrap_or(Datagram::default().peer),
                 ecn: mark_of(&header.msg_hdr),
+                segment_bytes: 0,
                 may_fragment: false,
                 truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
                 refused: None,
@@ -143,7 +144,7 @@ impl Messages {
                 Some(libc::EAGAIN) => {
                     let rest = part.get_mut(next..).unwrap_or_default();
                     for (_, datagram) in rest.iter_mut() {
-                        datagram.refused = Some(Refusal::NoBuffer);
+                        datagram.refuse(Refusal::NoBuffer);
                     }
                     return Ok(refused + rest.len());
                 }
@@ -153,7 +154,7 @@ impl Messages {
                 Some(_) => Refusal::Other,
             };
             if let Some((_, datagram)) = part.get_mut(next) {
-                datagram.refused = Some(refusal);
+                datagram.refuse(refusal);
             }
             next += 1;
             refused += 1;
