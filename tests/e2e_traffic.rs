@@ -2,6 +2,7 @@
 
 mod e2e_support;
 
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
@@ -9,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use e2e_support::{Flannel, Inner, Outsider, PATIENCE, RawIp, eventually, fragments_made, get, icmp_errors, lines, metrics};
 use e2e_support::{netlink, node, note, plan, pod, receive_overflows, scrape, udp_in, up};
-use felt::buf::{Datagram, Packet};
 use felt::lab::probe::{Amount, Transfer, ping};
 use felt::lab::{Interrupt, Lab, LabPlan, Place};
+use felt::net::Ecn;
 use felt::sys::netlink::{Route, RouteScope};
-use felt::sys::udp::{BufferBytes, Messages, UdpSocket};
+use felt::sys::udp::{BufferBytes, Outgoing, Sender, UdpSocket};
 use ipnetwork::Ipv4Network;
 
 const PORT: u16 = 8285;
@@ -134,18 +135,16 @@ fn flood(from: &Outsider, to: SocketAddr, kinds: &[Vec<u8>], count: u64) -> u64 
     const AT_ONCE: usize = 64;
     let bind = || UdpSocket::bind(SocketAddr::from((from.address, PORT)), BufferBytes::default());
     let socket = from.netns.run_in(bind).unwrap().unwrap();
-    let mut messages = Messages::new(AT_ONCE);
-    let mut slots: Vec<(Packet, Datagram)> = (0..AT_ONCE).map(|_| (Packet::with_capacity(128), Datagram::default())).collect();
-    for ((packet, _), kind) in slots.iter_mut().zip(kinds.iter().cycle()) {
-        packet.fill(kind);
-    }
+    let mut sender = Sender::new(AT_ONCE);
     let mut sent = 0;
     while sent < count {
-        for (_, note) in &mut slots {
-            *note = Datagram { peer: to, ..Datagram::default() };
+        let kinds = kinds.iter().cycle().skip(usize::try_from(sent).unwrap() % kinds.len());
+        let messages = kinds.map(|bytes| Outgoing { bytes, peer: to, ecn: Ecn::NotEct, segment_bytes: 0 });
+        match socket.send(&mut sender, messages) {
+            Ok(count) => sent += count as u64,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::yield_now(),
+            Err(error) => panic!("{error}"),
         }
-        let refused = socket.send(&mut messages, &mut slots).unwrap();
-        sent += (AT_ONCE - refused) as u64;
     }
     sent
 }

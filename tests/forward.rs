@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use felt::buf::{Batch, Datagram, Packet, Refusal};
+use felt::buf::{Batch, Datagram, Gather, Packet, Refusal, TrainLimit};
 use felt::forward::{Counters, DropReason, Forwarder, Limiter, Peers, SourceCheck, Totals, Tunnel};
-use felt::net::{Ecn, Endpoint, Moment};
+use felt::net::{Ecn, Endpoint, Moment, Offload, PartialChecksum, Supers};
 use felt::wire::icmp::{IcmpError, write_error};
 use felt::wire::ipv4::Ipv4;
 use proptest::prelude::*;
@@ -45,7 +45,8 @@ fn peers() -> impl Peers {
 struct Bench {
     forwarder: Forwarder,
     to_wire: Batch<Datagram>,
-    to_tun: Batch<()>,
+    from_wire: Batch<Datagram>,
+    to_tun: Gather,
     answers: Batch<()>,
 }
 
@@ -53,17 +54,26 @@ impl Bench {
     fn new(tunnel: &Tunnel) -> Self {
         let mut forwarder = Forwarder::new(Arc::new(Counters::default())).with_icmp_limit(Limiter::new(1, 1000));
         forwarder.adopt(Some(tunnel));
-        Self { forwarder, to_wire: Batch::new(64, 2048), to_tun: Batch::new(64, 2048), answers: Batch::new(64, 2048) }
+        let (to_wire, from_wire, answers) = (Batch::new(64, 2048), Batch::new(64, 2048), Batch::new(64, 2048));
+        Self { forwarder, to_wire, from_wire, to_tun: Gather::new(64, 64), answers }
     }
 
     fn egress(&mut self, packets: &[Vec<u8>]) {
-        let mut batch = batch(packets.iter().map(|bytes| (bytes, ())));
-        self.forwarder.egress(NOW, &mut peers(), &mut batch, &mut self.to_wire, &mut self.answers);
+        let mut batch = batch(packets.iter().map(|bytes| (bytes, Offload::default())));
+        let limit = TrainLimit::ONE;
+        let (to_wire, answers) = (&mut self.to_wire, &mut self.answers);
+        assert!(!self.forwarder.egress(NOW, &mut peers(), limit, &mut batch, to_wire, answers));
     }
 
     fn ingress(&mut self, datagrams: &[(Vec<u8>, Datagram)]) {
-        let mut batch = batch(datagrams.iter().map(|(bytes, note)| (bytes, *note)));
-        self.forwarder.ingress(&mut peers(), &mut batch, &mut self.to_tun);
+        self.from_wire = batch(datagrams.iter().map(|(bytes, note)| (bytes, *note)));
+        assert!(!self.forwarder.ingress(&mut peers(), Supers::default(), &mut self.from_wire, &mut self.to_tun));
+    }
+
+    /// The packets for the TUN.
+    fn delivered(&self) -> Vec<Vec<u8>> {
+        let pieces = self.to_tun.packets().flat_map(|packet| packet.pieces());
+        pieces.map(|piece| self.from_wire.used()[usize::from(piece.slot)].0.bytes()[piece.range()].to_vec()).collect()
     }
 
     fn totals(&self) -> Totals {
@@ -98,12 +108,12 @@ fn a_packet_passes_two_nodes_as_through_two_of_flannels() {
     let mut sender = Bench::new(&tunnel(1, 15));
     sender.egress(&[hex("45000020123440004011f1920a010f020a0114030fa01388000c000070696e67")]);
     let on_the_wire = hex("45000020123440003f11f2920a010f020a0114030fa01388000c000070696e67");
-    assert_eq!(contents(&sender.to_wire), [(on_the_wire.clone(), from(20))]);
+    assert_eq!(contents(&sender.to_wire), [(on_the_wire.clone(), Datagram { segment_bytes: 32, ..from(20) })]);
 
     let mut receiver = Bench::new(&tunnel(1, 20));
     receiver.ingress(&[(on_the_wire, from(15))]);
     let delivered = hex("45000020123440003e11f3920a010f020a0114030fa01388000c000070696e67");
-    assert_eq!(contents(&receiver.to_tun), [(delivered, ())]);
+    assert_eq!(receiver.delivered(), [delivered]);
 }
 
 #[test]
@@ -182,12 +192,15 @@ fn every_drop_reason_can_happen() {
     ]);
 
     node.ingress(&vec![(back(&[]), from(20)); 64]);
-    node.ingress(&[(back(&[]), from(20))]);
     node.forwarder.written(&mut node.to_tun, 1);
+
+    let (mut small, mut unsound) = (Batch::new(1, 27), batch([(&plain, Offload::default()), (&plain, nonsense())].into_iter()));
+    let more = node.forwarder.egress(NOW, &mut peers(), TrainLimit::ONE, &mut unsound, &mut small, &mut node.answers);
+    assert!(!more);
 
     node.egress(&[plain.clone(), plain.clone(), plain.clone()]);
     for ((_, note), refusal) in node.to_wire.used_mut().iter_mut().zip([Refusal::NoBuffer, Refusal::Other, Refusal::TooBig]) {
-        note.refused = Some(refusal);
+        note.refuse(refusal);
     }
     node.forwarder.sent(NOW, &mut node.to_wire, |_| None, &mut node.answers);
 
@@ -197,6 +210,11 @@ fn every_drop_reason_can_happen() {
     let missing: Vec<_> = node.totals().drops().filter(|(_, count)| *count == 0).map(|(reason, _)| reason.as_str()).collect();
     assert!(missing.is_empty(), "never happened: {missing:?}");
     assert_eq!(node.totals().ingress_packets, 63);
+}
+
+/// A checksum to be completed that lies outside the packet.
+fn nonsense() -> Offload {
+    Offload { checksum: Some(PartialChecksum { start: 20, offset: 60 }), ..Offload::default() }
 }
 
 /// Mostly packets that are right but for a few bytes, and some that are no packets at all.
@@ -354,8 +372,7 @@ proptest! {
             .collect();
         node.ingress(&datagrams);
         let expected: Vec<_> = packets.iter().zip(&notes).map(|(bytes, (host, mark))| slow_ingress(bytes, *host, *mark)).collect();
-        let delivered: Vec<_> = contents(&node.to_tun).into_iter().map(|(bytes, ())| bytes).collect();
-        prop_assert_eq!(delivered, expected.iter().flatten().cloned().collect::<Vec<_>>());
+        prop_assert_eq!(node.delivered(), expected.iter().flatten().cloned().collect::<Vec<_>>());
         for reason in DropReason::ALL {
             let count = expected.iter().filter(|outcome| outcome.as_ref().err() == Some(reason)).count();
             prop_assert_eq!(node.totals().dropped(*reason), count as u64, "{:?}", reason);
@@ -371,7 +388,9 @@ proptest! {
         let (before, sent) = (node.dropped(), node.to_wire.len() as u64);
         let mut peers_asked = HashSet::new();
         for (at, (_, note)) in node.to_wire.used_mut().iter_mut().enumerate() {
-            note.refused = [None, Some(Refusal::TooBig), Some(Refusal::NoBuffer), Some(Refusal::Other)][at % 4];
+            if let Some(refusal) = [None, Some(Refusal::TooBig), Some(Refusal::NoBuffer), Some(Refusal::Other)][at % 4] {
+                note.refuse(refusal);
+            }
         }
         node.forwarder.sent(NOW, &mut node.to_wire, |peer| { peers_asked.insert(peer); Some(path_mtu) }, &mut node.answers);
         prop_assert_eq!(node.totals().egress_packets + node.dropped() - before, sent);

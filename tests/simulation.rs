@@ -7,17 +7,16 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use felt::buf::{Batch, Datagram};
+use felt::daemon::tuning::Sizes;
+use felt::daemon::turn::Turn;
 use felt::forward::{Counters, DropReason, Forwarder, SourceCheck, Totals, Tunnel};
-use felt::net::{Endpoint, Moment, Offload};
+use felt::net::{Endpoint, Moment};
 use felt::port::fault::{Faults, Faulty};
 use felt::port::memory::{Socket, Tun, TunHost, Wire, tun};
-use felt::port::{TunPort, UdpPort};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 const SLOTS: usize = 32;
-const ROOM: usize = 2048;
 
 #[expect(clippy::print_stdout, reason = "the harness shows it only when a test fails")]
 fn seed() -> u64 {
@@ -35,15 +34,11 @@ struct Node {
     host: TunHost,
     tun: Tun,
     socket: Faulty<Socket>,
-    path_mtu: u16,
-    inner: Batch<Offload>,
-    arrived: Batch<()>,
-    outer: Batch<Datagram>,
-    answers: Batch<()>,
+    turn: Turn,
 }
 
 impl Node {
-    fn new(number: u8, wire: &Wire, path_mtu: u16, faults: Faults, seed: u64) -> Self {
+    fn new(number: u8, wire: &Wire, faults: Faults, seed: u64) -> Self {
         let mut forwarder = Forwarder::new(Arc::new(Counters::default()));
         forwarder.adopt(Some(&Tunnel {
             own: format!("10.5.{number}.0/24").parse().unwrap(),
@@ -58,11 +53,7 @@ impl Node {
             host,
             tun,
             socket: Faulty::new(wire.socket(endpoint(number)), faults, seed),
-            path_mtu,
-            inner: Batch::new(SLOTS, ROOM),
-            arrived: Batch::new(SLOTS, ROOM),
-            outer: Batch::new(SLOTS, ROOM),
-            answers: Batch::new(SLOTS, ROOM),
+            turn: Turn::new(&Sizes::for_batch(SLOTS)),
         }
     }
 
@@ -72,18 +63,7 @@ impl Node {
             [10, 5, subnet, _] => leases.get(&subnet).copied(),
             _ => None,
         };
-        let read = self.tun.recv(&mut self.inner).unwrap();
-        self.forwarder.egress(now, &mut peers, &mut self.inner, &mut self.outer, &mut self.answers);
-        self.socket.send(&mut self.outer).unwrap();
-        self.forwarder.sent(now, &mut self.outer, |_| Some(self.path_mtu), &mut self.answers);
-        let refused = self.tun.send(&mut self.answers).unwrap();
-        self.forwarder.answered(&mut self.answers, refused);
-
-        let received = self.socket.recv(&mut self.outer).unwrap();
-        self.forwarder.ingress(&mut peers, &mut self.outer, &mut self.arrived);
-        let refused = self.tun.send(&mut self.arrived).unwrap();
-        self.forwarder.written(&mut self.arrived, refused);
-        read + received > 0
+        self.turn.run(now, &mut self.forwarder, &mut peers, &mut self.tun, &mut self.socket).unwrap()
     }
 
     fn totals(&self) -> Totals {
@@ -102,7 +82,7 @@ struct World {
 impl World {
     fn new(nodes: u8, path_mtu: u16, faults: Faults, seed: u64) -> Self {
         let wire = Wire::new(usize::from(path_mtu) - 28);
-        let node = |number| Node::new(number, &wire, path_mtu, faults, seed.wrapping_add(u64::from(number)));
+        let node = |number| Node::new(number, &wire, faults, seed.wrapping_add(u64::from(number)));
         let leases = (1..=nodes).map(|number| (number, endpoint(number))).collect();
         Self { nodes: (1..=nodes).map(node).collect(), wire, leases, now: Moment::ZERO }
     }
@@ -228,7 +208,7 @@ fn a_peer_that_moves_is_reached_and_believed_at_its_new_address() {
 fn an_intruder_gets_nothing_in() {
     let mut world = World::new(2, 1500, Faults::default(), seed());
     // Node 3 runs the same software, with a lease that the others know nothing of.
-    world.nodes.push(Node::new(3, &world.wire, 1500, Faults::default(), 0));
+    world.nodes.push(Node::new(3, &world.wire, Faults::default(), 0));
     for (number, (from, to)) in [(3, 1), (3, 2), (3, 1)].into_iter().enumerate() {
         world.send(from, to, u32::try_from(number).unwrap(), 100, false);
     }

@@ -8,11 +8,12 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use felt::buf::Batch;
+use felt::net::Offload;
 use felt::port::TunPort;
-use felt::port::os::OsTun;
+use felt::port::os::{OsTun, TurnLimit};
 use felt::sys::netlink::{LinkKind, Netlink, Route};
 use felt::sys::poll::{self, Interest};
-use felt::sys::tun::{Multiqueue, TunError, TunQueue};
+use felt::sys::tun::{Multiqueue, Supers, TunError, TunQueue};
 use sys_support::TestNetns;
 
 fn inside<T: Send>(purpose: &str, work: impl FnOnce(&Netlink) -> T + Send) -> T {
@@ -70,7 +71,7 @@ fn a_persistent_device_is_found_again() {
 #[test]
 fn packets_pass_in_batches_both_ways() {
     inside("pass", |netlink| {
-        let mut port = OsTun::new(TunQueue::open("felt0", Multiqueue::No).unwrap());
+        let mut port = OsTun::new(TunQueue::open("felt0", Multiqueue::No).unwrap(), TurnLimit::NONE, Supers::None);
         let index = up(netlink, "felt0");
         netlink.add_address(index, "10.5.1.0/32".parse().unwrap()).unwrap();
         netlink.add_route(&Route::new("10.5.0.0/16".parse().unwrap()).device(index)).unwrap();
@@ -84,13 +85,13 @@ fn packets_pass_in_batches_both_ways() {
             socket.send_to(text, "10.5.2.2:9000").unwrap();
         }
         assert_eq!(poll::wait(&mut [Interest::readable(port.as_fd())], Some(Duration::from_secs(5))).unwrap(), 1);
-        let mut mine = Batch::<()>::new(8, 1500);
+        let mut mine = Batch::<Offload>::new(8, 1500);
         while mine.len() < 2 {
             batch.clear();
             port.recv(&mut batch).unwrap();
-            for (packet, ()) in batch.used_mut() {
+            for (packet, offload) in batch.used_mut() {
                 if packet.bytes()[0] >> 4 == 4 {
-                    assert!(mine.swap_in(packet, ()));
+                    assert!(mine.swap_in(packet, *offload));
                 }
             }
         }
@@ -98,7 +99,7 @@ fn packets_pass_in_batches_both_ways() {
         assert_eq!(mine.used()[1].0.bytes()[16..20], [10, 5, 2, 2]);
 
         // Turned round, the packets are answers: swapping both addresses keeps the checksums right.
-        for (packet, ()) in mine.used_mut() {
+        for (packet, _) in mine.used_mut() {
             let (from, to) = packet.bytes_mut()[12..20].split_at_mut(4);
             from.swap_with_slice(to);
         }
@@ -116,7 +117,7 @@ fn packets_pass_in_batches_both_ways() {
 #[test]
 fn a_device_that_is_down_refuses_and_one_that_is_gone_fails() {
     inside("gone", |netlink| {
-        let mut port = OsTun::new(TunQueue::open("felt0", Multiqueue::No).unwrap());
+        let mut port = OsTun::new(TunQueue::open("felt0", Multiqueue::No).unwrap(), TurnLimit::NONE, Supers::None);
         let index = up(netlink, "felt0");
         let mut batch = Batch::<()>::new(4, 1500);
         batch.vacant().unwrap().0.fill(&[0x45; 40]);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use felt::buf::{Batch, Datagram, Refusal};
 use felt::net::Ecn;
 use felt::port::UdpPort;
-use felt::port::os::OsUdp;
+use felt::port::os::{OsUdp, UdpOffloads};
 use felt::sys::netlink::{Netlink, Route};
 use felt::sys::poll::{self, Interest};
 use felt::sys::udp::{BufferBytes, UdpError, UdpSocket};
@@ -18,7 +18,7 @@ use sys_support::TestNetns;
 const SMALL: BufferBytes = BufferBytes { receive: 1 << 20, send: 1 << 20 };
 
 fn port(address: &str, burst: usize) -> OsUdp {
-    OsUdp::new(UdpSocket::bind(address.parse().unwrap(), SMALL).unwrap(), burst)
+    OsUdp::new(UdpSocket::bind(address.parse().unwrap(), SMALL).unwrap(), burst, UdpOffloads::NONE)
 }
 
 fn batch(peer: SocketAddr, payloads: &[&[u8]]) -> Batch<Datagram> {
@@ -123,7 +123,7 @@ fn a_full_send_buffer_refuses_the_rest_of_the_batch() {
             netlink.add_address(link.index, "192.168.9.1/24".parse().unwrap()).unwrap();
             let buffers = BufferBytes { receive: 1 << 16, send: 1 << 14 };
             let socket = UdpSocket::bind("192.168.9.1:8285".parse().unwrap(), buffers).unwrap();
-            let mut port = OsUdp::new(socket, 64);
+            let mut port = OsUdp::new(socket, 64, UdpOffloads::NONE);
             // Nobody answers for this address, so datagrams pile up behind the question who has it.
             let payload = [7; 1400];
             let mut sent = batch("192.168.9.77:8285".parse().unwrap(), &[&payload[..]; 40]);
@@ -143,7 +143,7 @@ fn a_group_shares_a_port_that_nobody_else_gets() {
     assert!(group.iter().all(|socket| socket.local() == address));
     assert!(matches!(UdpSocket::bind(address, SMALL).unwrap_err(), UdpError::InUse { .. }));
     assert!(matches!(UdpSocket::bind_group(address, SMALL, 2).unwrap_err(), UdpError::InUse { .. }));
-    let mut group: Vec<_> = group.into_iter().map(|socket| OsUdp::new(socket, 8)).collect();
+    let mut group: Vec<_> = group.into_iter().map(|socket| OsUdp::new(socket, 8, UdpOffloads::NONE)).collect();
     let mut counts = [0; 3];
     for _ in 0..60 {
         // Each from a port of its own.
@@ -204,7 +204,7 @@ fn each_refusal_stays_with_its_datagram() {
         assert_eq!(receive(&mut right, 1, 2000).used()[0].0.bytes(), [6; 1900]);
         assert_eq!(left.send(&mut batch(peer, &[&[6; 1900]])).unwrap(), 1);
 
-        let error = left.path_mtu("203.0.113.1:8285".parse().unwrap()).unwrap_err();
+        let error = left.socket().path_mtu("203.0.113.1:8285".parse().unwrap()).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENETUNREACH));
     })
     .unwrap();
@@ -220,7 +220,7 @@ fn what_finds_the_receive_buffer_full_is_counted() {
         left.send(&mut batch(right.local(), &[&[7; 1000]])).unwrap();
     }
     let dropped = right.receive_drops().unwrap();
-    let mut right = OsUdp::new(right, 8);
+    let mut right = OsUdp::new(right, 8, UdpOffloads::NONE);
     let mut arrived = Batch::new(40, 2000);
     while right.recv(&mut arrived).unwrap() > 0 {}
     assert!(dropped > 0 && dropped + u32::try_from(arrived.len()).unwrap() == 40, "{dropped} dropped, {} came", arrived.len());

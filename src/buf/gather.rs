@@ -204,6 +204,14 @@ impl<'a> Gathered<'a> {
 }
 
 impl Piece {
+    /// Bytes `range` of a slot. Neither a batch nor a slot has room for more than the fields can say.
+    #[inline]
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "a batch has hundreds of slots, and a slot some 64 KiB")]
+    pub const fn new(slot: usize, range: Range<usize>) -> Self {
+        Self { slot: slot as u16, start: range.start as u32, len: (range.end - range.start) as u32 }
+    }
+
     /// The bytes it stands for, in the slots' order given by `slot`; empty where there are none such.
     #[inline]
     #[must_use]

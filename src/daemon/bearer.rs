@@ -254,10 +254,18 @@ impl Bearer {
             "tunnel up"
         );
         self.up = Some(Up { netlink, monitor, name: device.name, index: device.index, granted, looked: None, due: None });
-        let slot_bytes = self.plan.device.mtu as usize + tuning::SLOT_SLACK;
         let pairs = device.queues.into_iter().zip(sockets);
+        let pairs: Vec<_> = pairs.collect();
+        let supers = pairs
+            .first()
+            .map_or(crate::sys::tun::Supers::None, |(queue, _)| OsTun::negotiate(queue, crate::sys::tun::Supers::TcpAndUdp));
+        let limit = crate::port::os::TurnLimit { packets: tuning::BATCH, bytes: 256 << 10 };
         Ok(pairs
-            .map(|(queue, socket)| Ports { tun: OsTun::new(queue), udp: OsUdp::new(socket, tuning::BATCH), slot_bytes })
+            .into_iter()
+            .map(|(queue, socket)| Ports {
+                tun: OsTun::new(queue, limit, supers),
+                udp: OsUdp::new(socket, tuning::BATCH, crate::port::os::UdpOffloads::ALL),
+            })
             .collect())
     }
 }

@@ -12,14 +12,15 @@ use std::time::Duration;
 use crossbeam::queue::ArrayQueue;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::{clock, tuning};
-use crate::buf::{Batch, Datagram};
+use super::clock;
+use super::spin::Spin;
+use super::tuning::Tuning;
+use super::turn::{Broken, Turn};
 use crate::forward::{Counters, Forwarder, Tunnel};
 use crate::lease::{LeaseTable, TableReader};
-use crate::net::{Endpoint, Moment, Offload};
+use crate::net::Moment;
 use crate::obs::Pulse;
 use crate::port::os::{OsTun, OsUdp};
-use crate::port::{TunPort, UdpPort};
 use crate::sync::Subscription;
 use crate::sys::poll::{self, Interest, Waker};
 
@@ -41,8 +42,6 @@ pub struct Ports {
     pub tun: OsTun,
     /// The underlay.
     pub udp: OsUdp,
-    /// Room a packet needs: the device's MTU and some slack, in bytes.
-    pub slot_bytes: usize,
 }
 
 /// What a worker can be told.
@@ -83,6 +82,7 @@ pub(super) struct Fittings {
     pub counters: Arc<Counters>,
     pub pulse: Pulse,
     pub snapshots: Subscription<Snapshot>,
+    pub tuning: Tuning,
 }
 
 pub(super) struct Worker {
@@ -90,8 +90,9 @@ pub(super) struct Worker {
     forwarder: Forwarder,
     reader: TableReader,
     ports: Option<Box<Ports>>,
-    batches: Batches,
+    turn: Turn,
     overflows: Overflows,
+    spin: Spin,
 }
 
 /// What the kernel said last of datagrams the socket had no room for.
@@ -99,20 +100,6 @@ pub(super) struct Worker {
 struct Overflows {
     seen: u32,
     look_at: Moment,
-}
-
-struct Batches {
-    slot_bytes: usize,
-    from_tun: Batch<Offload>,
-    to_wire: Batch<Datagram>,
-    answers: Batch<()>,
-    from_wire: Batch<Datagram>,
-    to_tun: Batch<()>,
-}
-
-enum Broken {
-    Tun(std::io::Error),
-    Udp(std::io::Error),
 }
 
 impl Worker {
@@ -125,8 +112,9 @@ impl Worker {
             forwarder,
             reader,
             ports: None,
-            batches: Batches::new(tuning::SLOT_BYTES),
+            turn: Turn::new(&fittings.tuning.sizes),
             overflows: Overflows::default(),
+            spin: Spin::new(fittings.tuning.spin),
             fittings,
         }
     }
@@ -139,9 +127,9 @@ impl Worker {
                 return;
             }
             self.follow();
-            match self.turn() {
-                Ok(true) => {}
-                Ok(false) => self.rest(),
+            match self.move_packets() {
+                Ok(true) => self.spin.busy(),
+                Ok(false) => self.idle(),
                 Err(broken) => self.report(broken),
             }
         }
@@ -151,21 +139,11 @@ impl Worker {
     fn obey(&mut self) -> bool {
         while let Some(order) = self.fittings.orders.pop() {
             match order {
-                Order::Ports(ports) => self.equip(ports),
+                Order::Ports(ports) => self.put(ports),
                 Order::Stop => return true,
             }
         }
         false
-    }
-
-    /// Takes other ports; batches grow with the packets these can carry.
-    fn equip(&mut self, ports: Option<Box<Ports>>) {
-        if let Some(ports) = &ports
-            && ports.slot_bytes > self.batches.slot_bytes
-        {
-            self.batches = Batches::new(ports.slot_bytes);
-        }
-        self.put(ports);
     }
 
     fn put(&mut self, ports: Option<Box<Ports>>) {
@@ -184,33 +162,28 @@ impl Worker {
     }
 
     /// Moves what is ready, at most a batch each way; says whether there was anything.
-    fn turn(&mut self) -> Result<bool, Broken> {
+    fn move_packets(&mut self) -> Result<bool, Broken> {
         let Some(ports) = &mut self.ports else { return Ok(false) };
-        let Batches { from_tun, to_wire, answers, from_wire, to_tun, .. } = &mut self.batches;
-        let Ports { tun, udp, .. } = &mut **ports;
+        let Ports { tun, udp } = &mut **ports;
         let now = clock::now();
         if now >= self.overflows.look_at {
             self.overflows.look(now, udp, self.forwarder.counters());
         }
 
-        tun.recv(from_tun).map_err(Broken::Tun)?;
-        let outward = !from_tun.is_empty();
-        if outward {
-            self.forwarder.egress(now, &mut self.reader.batch(), from_tun, to_wire, answers);
-            udp.send(to_wire).map_err(Broken::Udp)?;
-            self.forwarder.sent(now, to_wire, |peer| path_mtu(udp, peer), answers);
-            let refused = tun.send(answers).map_err(Broken::Tun)?;
-            self.forwarder.answered(answers, refused);
-        }
+        self.turn.run(now, &mut self.forwarder, &mut self.reader.batch(), tun, udp)
+    }
 
-        udp.recv(from_wire).map_err(Broken::Udp)?;
-        let inward = !from_wire.is_empty();
-        if inward {
-            self.forwarder.ingress(&mut self.reader.batch(), from_wire, to_tun);
-            let refused = tun.send(to_tun).map_err(Broken::Tun)?;
-            self.forwarder.written(to_tun, refused);
+    /// Looks again, or sleeps.
+    fn idle(&mut self) {
+        if !self.spin.is_on() || self.ports.is_none() {
+            self.rest();
+        } else if self.spin.looks_again(clock::now()) {
+            // Whoever is to send the next packet may want this very core.
+            std::thread::yield_now();
+        } else {
+            self.rest();
+            self.spin.slept(clock::now());
         }
-        Ok(outward || inward)
     }
 
     /// Sleeps until there is something to do.
@@ -234,7 +207,7 @@ impl Worker {
     /// Lets go of broken ports, with what was in hand, and says so; said before it is seen to have let go, so that whoever
     /// has waited for that has heard of it, too.
     fn report(&mut self, broken: Broken) {
-        self.batches.clear();
+        self.turn.abandon(&mut self.forwarder);
         let worker = self.fittings.index;
         let news = match broken {
             Broken::Tun(error) => WorkerNews::DeviceGone { worker, error },
@@ -255,31 +228,4 @@ impl Overflows {
             self.seen = seen;
         }
     }
-}
-
-impl Batches {
-    fn new(slot_bytes: usize) -> Self {
-        let (slots, capacity) = (tuning::BATCH, slot_bytes);
-        Self {
-            slot_bytes,
-            from_tun: Batch::new(slots, capacity),
-            to_wire: Batch::new(slots, capacity),
-            answers: Batch::new(slots, capacity),
-            from_wire: Batch::new(slots, capacity),
-            to_tun: Batch::new(slots, capacity),
-        }
-    }
-
-    fn clear(&mut self) {
-        self.from_tun.clear();
-        self.to_wire.clear();
-        self.answers.clear();
-        self.from_wire.clear();
-        self.to_tun.clear();
-    }
-}
-
-fn path_mtu(udp: &OsUdp, peer: Endpoint) -> Option<u16> {
-    let mtu = udp.path_mtu(peer).ok()?;
-    Some(u16::try_from(mtu).unwrap_or(u16::MAX))
 }

@@ -11,6 +11,7 @@ use crossbeam::queue::ArrayQueue;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::clock;
+use super::tuning::Tuning;
 use super::worker::{Fittings, Order, Ports, Snapshot, Worker, WorkerNews};
 use crate::forward::Counters;
 use crate::obs::Health;
@@ -44,11 +45,12 @@ impl Workers {
     /// When the kernel has no thread or descriptor left.
     pub fn start(
         count: usize,
+        tuning: Tuning,
         snapshots: &Publisher<Snapshot>,
         health: &Health,
         news: &UnboundedSender<WorkerNews>,
     ) -> io::Result<Self> {
-        let workers = (0..count).map(|index| Hand::start(index, snapshots, health, news)).collect::<io::Result<_>>()?;
+        let workers = (0..count).map(|index| Hand::start(index, tuning, snapshots, health, news)).collect::<io::Result<_>>()?;
         Ok(Self { workers })
     }
 
@@ -106,6 +108,7 @@ impl Drop for Workers {
 impl Hand {
     fn start(
         index: usize,
+        tuning: Tuning,
         snapshots: &Publisher<Snapshot>,
         health: &Health,
         news: &UnboundedSender<WorkerNews>,
@@ -124,6 +127,7 @@ impl Hand {
             counters: Arc::clone(&counters),
             pulse: health.watch(name.clone(), clock::now()),
             snapshots: snapshots.subscribe(),
+            tuning,
         };
         let thread = thread::Builder::new().name(name).spawn(move || Worker::new(fittings).run())?;
         Ok(Self { orders, waker, equipped, counters, thread: Some(thread) })

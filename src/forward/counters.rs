@@ -12,12 +12,20 @@ pub struct Tally<T> {
     pub egress_bytes: T,
     /// Batches read from the TUN that were not empty.
     pub egress_batches: T,
+    /// Super-packets read from the TUN, each counted as several packets above.
+    pub egress_supers: T,
+    /// Trains of several datagrams the underlay socket took in one piece.
+    pub egress_trains: T,
     /// Packets the TUN took.
     pub ingress_packets: T,
     /// Bytes of the packets handed to the TUN; the few it refuses (`tun_refused`) are not taken off.
     pub ingress_bytes: T,
     /// Batches received from the underlay that were not empty.
     pub ingress_batches: T,
+    /// Super-packets handed to the TUN, each counted as several packets above.
+    pub ingress_supers: T,
+    /// Trains of several datagrams that came from the underlay in one piece.
+    pub ingress_trains: T,
     /// ICMP errors the TUN took.
     pub icmp_sent: T,
     /// ICMP errors that were due but not sent: above the rate limit, no free slot, or refused by the TUN.
@@ -64,9 +72,13 @@ impl Totals {
             sum.egress_packets += worker.egress_packets.value();
             sum.egress_bytes += worker.egress_bytes.value();
             sum.egress_batches += worker.egress_batches.value();
+            sum.egress_supers += worker.egress_supers.value();
+            sum.egress_trains += worker.egress_trains.value();
             sum.ingress_packets += worker.ingress_packets.value();
             sum.ingress_bytes += worker.ingress_bytes.value();
             sum.ingress_batches += worker.ingress_batches.value();
+            sum.ingress_supers += worker.ingress_supers.value();
+            sum.ingress_trains += worker.ingress_trains.value();
             sum.icmp_sent += worker.icmp_sent.value();
             sum.icmp_suppressed += worker.icmp_suppressed.value();
             sum.receive_overflows += worker.receive_overflows.value();
@@ -109,6 +121,10 @@ mod tests {
                 &worker.icmp_suppressed,
                 &worker.receive_overflows,
                 &worker.wakeups,
+                &worker.egress_supers,
+                &worker.egress_trains,
+                &worker.ingress_supers,
+                &worker.ingress_trains,
             ];
             for (field, weight) in fields.into_iter().zip(1..) {
                 field.add(n * weight);
@@ -120,6 +136,8 @@ mod tests {
         assert_eq!((sum.egress_packets, sum.egress_bytes, sum.egress_batches), (3, 6, 9));
         assert_eq!((sum.ingress_packets, sum.ingress_bytes, sum.ingress_batches), (12, 15, 18));
         assert_eq!((sum.icmp_sent, sum.icmp_suppressed, sum.receive_overflows, sum.wakeups), (21, 24, 27, 30));
+        assert_eq!((sum.egress_supers, sum.egress_trains), (33, 36));
+        assert_eq!((sum.ingress_supers, sum.ingress_trains), (39, 42));
         assert_eq!((sum.dropped(DropReason::Shut), sum.dropped(DropReason::TunRefused)), (3, 30));
         assert_eq!(sum.drops().map(|(_, count)| count).sum::<u64>(), 33);
     }

@@ -40,7 +40,8 @@ drop_reasons! {
     BadHeaderLength, "bad_header_length", "The header claims to be shorter than 20 bytes or longer than the packet.";
     BadTotalLength, "bad_total_length", "The packet claims to be shorter than its header or longer than what was received.";
     TtlExpired, "ttl_expired", "No hop is left; on the way out the sender is told, on the way in it is not.";
-    NoSlot, "no_slot", "The batch for outgoing packets was full; the worker's batches do not fit together.";
+    NoSlot, "no_slot", "It did not fit an empty slot for outgoing packets: the worker's slots are too small.";
+    BadOffload, "bad_offload", "The kernel said that it is to be cut or summed up in a way that does not fit what it is.";
     // TUN to underlay.
     NoRoute, "no_route", "No node leases the destination; the sender is told.";
     Loop, "loop", "It would come back: to our own subnet, our own endpoint or one inside the overlay; the sender is told.";

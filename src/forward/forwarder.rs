@@ -4,8 +4,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::encap::{self, Encapsulation, Udp};
-use super::{Counters, DropReason, Limiter, Tunnel, answer};
-use crate::buf::{Batch, Datagram, Packet, Refusal};
+use super::merge::Merge;
+use super::{Counters, DropReason, Limiter, Tunnel, answer, egress, ingress};
+use crate::buf::{Batch, Datagram, Gather, Refusal};
 use crate::net::{Endpoint, Moment};
 use crate::wire::icmp::IcmpError;
 use crate::wire::ipv4::Ipv4;
@@ -22,6 +23,9 @@ const CAUTIOUS_MTU: u16 = 576;
 pub struct Forwarder<E = Udp> {
     pub(super) tunnel: Option<Tunnel>,
     pub(super) counters: Arc<Counters>,
+    pub(super) outward: egress::Progress,
+    pub(super) inward: ingress::Progress,
+    pub(super) merge: Merge,
     icmp_limit: Limiter,
     encapsulation: PhantomData<fn() -> E>,
 }
@@ -30,7 +34,15 @@ impl<E: Encapsulation> Forwarder<E> {
     /// A shut forwarder that counts into `counters`, of which it must be the only writer.
     #[must_use]
     pub fn new(counters: Arc<Counters>) -> Self {
-        Self { tunnel: None, counters, icmp_limit: Limiter::default(), encapsulation: PhantomData }
+        Self {
+            tunnel: None,
+            counters,
+            outward: egress::Progress::default(),
+            inward: ingress::Progress::default(),
+            merge: Merge::default(),
+            icmp_limit: Limiter::default(),
+            encapsulation: PhantomData,
+        }
     }
 
     /// The same with another limit on ICMP answers.
@@ -44,6 +56,12 @@ impl<E: Encapsulation> Forwarder<E> {
     #[inline]
     pub fn adopt(&mut self, tunnel: Option<&Tunnel>) {
         self.tunnel = tunnel.copied();
+    }
+
+    /// Forgets what is left of batches that will not be gone on with.
+    pub fn abandon(&mut self) {
+        self.outward = egress::Progress::default();
+        self.inward = ingress::Progress::default();
     }
 
     /// What it counts.
@@ -65,21 +83,20 @@ impl<E: Encapsulation> Forwarder<E> {
         answers: &mut Batch<()>,
     ) {
         let (mut packets, mut bytes) = (0, 0);
-        for (packet, datagram) in batch.used_mut() {
-            let Some(refusal) = datagram.refused else {
-                packets += 1;
-                bytes += packet.bytes().len().saturating_sub(usize::from(E::OVERHEAD)) as u64;
-                continue;
-            };
-            match refusal.reason {
-                Refusal::TooBig => {
-                    self.counters.count_drop(DropReason::TooBig, 1);
-                    let peer = datagram.peer;
-                    self.answer_too_big(now, packet, || next_hop_mtu::<E>(peer, path_mtu(peer)), answers);
-                }
-                Refusal::NoBuffer => self.counters.count_drop(DropReason::SendNoBuffer, 1),
-                Refusal::Other => self.counters.count_drop(DropReason::SendRefused, 1),
+        for (packet, note) in batch.used() {
+            let len = packet.bytes().len();
+            let mut left = note.count(len);
+            let mut inner = len;
+            if note.refused.is_none() && left > 1 {
+                self.counters.egress_trains.add(1);
             }
+            for at in note.refused.iter().flat_map(|refused| (0..note.count(len)).filter(|at| refused.contains(*at))) {
+                let datagram = packet.bytes().get(note.range(at, len)).unwrap_or_default();
+                (left, inner) = (left - 1, inner - datagram.len());
+                self.refused(now, note, datagram, &mut path_mtu, answers);
+            }
+            packets += left as u64;
+            bytes += inner.saturating_sub(left * usize::from(E::OVERHEAD)) as u64;
         }
         self.counters.egress_packets.add(packets);
         self.counters.egress_bytes.add(bytes);
@@ -93,14 +110,19 @@ impl<E: Encapsulation> Forwarder<E> {
         answers.clear();
     }
 
-    /// Settles a batch from [`ingress`](Self::ingress) after the TUN was given it and refused this many of them, and
-    /// empties it.
-    pub fn written(&mut self, batch: &mut Batch<()>, refused: usize) {
-        let bytes: usize = batch.used().iter().map(|(packet, ())| packet.bytes().len()).sum();
-        self.counters.ingress_packets.add(batch.len().saturating_sub(refused) as u64);
+    /// Settles packets from [`ingress`](Self::ingress) after the TUN was given them and refused this many of the packets they
+    /// were made of, and empties `packets`.
+    pub fn written(&mut self, packets: &mut Gather, refused: usize) {
+        let (mut made_of, mut bytes) = (0, 0);
+        for packet in packets.packets() {
+            made_of += packet.count();
+            bytes += packet.bytes() + packet.header().len() * (packet.count() - 1);
+            self.counters.ingress_supers.add(u64::from(packet.count() > 1));
+        }
+        self.counters.ingress_packets.add(made_of.saturating_sub(refused) as u64);
         self.counters.ingress_bytes.add(bytes as u64);
         self.counters.count_drop(DropReason::TunRefused, refused as u64);
-        batch.clear();
+        packets.clear();
     }
 
     /// Tells the sender of `offender`, if the rules and the limit allow it.
@@ -119,12 +141,32 @@ impl<E: Encapsulation> Forwarder<E> {
         }
     }
 
-    /// The quoted packet has its TTL already taken down, which RFC 1812 section 4.3.2.3 lets a router leave so.
-    fn answer_too_big(&mut self, now: Moment, refused: &mut Packet, mtu: impl FnOnce() -> u16, answers: &mut Batch<()>) {
-        if E::decap(refused).is_err() {
-            return;
+    /// Drops one datagram that the socket refused.
+    #[cold]
+    fn refused(
+        &mut self,
+        now: Moment,
+        note: &Datagram,
+        datagram: &[u8],
+        path_mtu: &mut impl FnMut(Endpoint) -> Option<u16>,
+        answers: &mut Batch<()>,
+    ) {
+        let Some(refused) = note.refused else { return };
+        match refused.reason {
+            Refusal::TooBig => {
+                self.counters.count_drop(DropReason::TooBig, 1);
+                let peer = note.peer;
+                self.answer_too_big(now, datagram, || next_hop_mtu::<E>(peer, path_mtu(peer)), answers);
+            }
+            Refusal::NoBuffer => self.counters.count_drop(DropReason::SendNoBuffer, 1),
+            Refusal::Other => self.counters.count_drop(DropReason::SendRefused, 1),
         }
-        if let Ok(offender) = Ipv4::parse(refused.bytes())
+    }
+
+    /// The quoted packet has its TTL already taken down, which RFC 1812 section 4.3.2.3 lets a router leave so.
+    fn answer_too_big(&mut self, now: Moment, datagram: &[u8], mtu: impl FnOnce() -> u16, answers: &mut Batch<()>) {
+        let Ok(front) = E::decap(datagram) else { return };
+        if let Ok(offender) = Ipv4::parse(datagram.get(front..).unwrap_or_default())
             && offender.dont_fragment()
         {
             // The path cannot take what the tunnel does not: a larger value would only be news of the wrong kind.
@@ -143,6 +185,7 @@ fn next_hop_mtu<E: Encapsulation>(peer: Endpoint, path_mtu: Option<u16>) -> u16 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::buf::Piece;
     use crate::forward::testing::{self, NOW, P64, PEER};
 
     /// What `sent` makes of one refused packet: the drop reasons, and the reported MTU of an answer if there is one.
@@ -215,6 +258,25 @@ mod tests {
     }
 
     #[test]
+    fn of_a_train_only_the_refused_datagrams_are_dropped_and_answered() {
+        let mut bytes = testing::hex(P64);
+        bytes[6] = 0x40;
+        let (mut batch, mut answers) = (Batch::new(1, 2000), Batch::new(8, 2000));
+        let (packet, note) = batch.vacant().unwrap();
+        packet.fill(&[&bytes[..], &bytes, &bytes, &bytes].concat());
+        *note = Datagram { peer: PEER, segment_bytes: 28, ..Datagram::default() };
+        note.refuse_one(1, Refusal::TooBig);
+        note.refuse_one(3, Refusal::TooBig);
+        batch.commit(1);
+        let mut forwarder = testing::forwarder();
+        forwarder.sent(NOW, &mut batch, |_| Some(1400), &mut answers);
+        assert_eq!((testing::drops(&forwarder), answers.len()), (vec![(DropReason::TooBig, 2)], 2));
+        let counters = forwarder.counters();
+        assert_eq!((counters.egress_packets.value(), counters.egress_bytes.value()), (2, 56));
+        assert_eq!(counters.egress_trains.value(), 0);
+    }
+
+    #[test]
     fn an_ipv6_underlay_takes_more() {
         assert_eq!(next_hop_mtu::<Udp>("[fd00::1]:8285".parse().unwrap(), Some(1500)), 1452);
     }
@@ -223,17 +285,19 @@ mod tests {
     fn what_the_ports_refuse_is_not_counted_as_done() {
         let mut forwarder = testing::forwarder();
         for (refused, settle) in [(1, true), (2, false)] {
-            let mut batch = Batch::new(3, 100);
+            let (mut batch, mut packets) = (Batch::new(3, 100), Gather::new(3, 3));
             for _ in 0..3 {
                 batch.vacant().unwrap().0.fill(&testing::hex(P64));
                 batch.commit(1);
+                packets.push(Piece { slot: 0, start: 0, len: 28 });
             }
             if settle {
-                forwarder.written(&mut batch, refused);
+                forwarder.written(&mut packets, refused);
+                assert!(packets.is_empty());
             } else {
                 forwarder.answered(&mut batch, refused);
+                assert!(batch.is_empty());
             }
-            assert!(batch.is_empty());
         }
         let totals = super::super::Totals::of([forwarder.counters()]);
         assert_eq!((totals.ingress_packets, totals.dropped(DropReason::TunRefused)), (2, 1));

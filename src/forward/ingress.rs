@@ -1,9 +1,11 @@
 //! From the underlay to the TUN. Whatever is refused here is refused in silence: the sender may be anybody.
 
+use std::ops::Range;
+
 use super::encap::Encapsulation;
 use super::{DropReason, Forwarder, Peers, SourceCheck, Tunnel, ecn};
-use crate::buf::{Batch, Datagram, Packet};
-use crate::net::{Ecn, Endpoint};
+use crate::buf::{Batch, Datagram, Gather, Piece};
+use crate::net::{Ecn, Endpoint, Supers};
 use crate::wire::ipv4::{Ipv4, Ipv4Mut};
 
 /// A packet may be delivered, like this.
@@ -52,43 +54,79 @@ fn check_source(tunnel: &Tunnel, peers: &mut impl Peers, from: Endpoint, packet:
     Ok(())
 }
 
+/// How far a batch has come that did not fit the room for gathered packets at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Progress {
+    /// The slot it has come to.
+    slot: usize,
+    /// The first datagram of that slot which is still to be judged.
+    datagram: usize,
+}
+
 impl<E: Encapsulation> Forwarder<E> {
-    /// Moves the inner packets of `from_wire` to `to_tun`, those that may be delivered. `from_wire` is empty afterwards.
-    pub fn ingress(&mut self, peers: &mut impl Peers, from_wire: &mut Batch<Datagram>, to_tun: &mut Batch<()>) {
-        if from_wire.is_empty() {
-            return;
-        }
-        self.counters.ingress_batches.add(1);
-        if let Some(tunnel) = self.tunnel {
-            for (packet, datagram) in from_wire.used_mut() {
-                if let Err(reason) = arrive::<E>(&tunnel, peers, packet, datagram, to_tun) {
-                    self.counters.count_drop(reason, 1);
+    /// Gathers the inner packets of `from_wire` that may be delivered in `to_tun`, put together to super-packets of the kinds
+    /// the TUN takes.
+    ///
+    /// Says whether something is left because `to_tun` is full: it is to be written and settled by
+    /// [`written`](Self::written), and this called again. `from_wire` stays as it is, for `to_tun` is made of pieces of it;
+    /// it is to be cleared once all is written.
+    pub fn ingress(
+        &mut self,
+        peers: &mut impl Peers,
+        supers: Supers,
+        from_wire: &mut Batch<Datagram>,
+        to_tun: &mut Gather,
+    ) -> bool {
+        let Progress { slot: first, mut datagram } = std::mem::take(&mut self.inward);
+        let Some(tunnel) = self.tunnel else {
+            let datagrams: usize = from_wire.used().iter().map(|(packet, note)| note.count(packet.bytes().len())).sum();
+            self.counters.count_drop(DropReason::Shut, datagrams as u64);
+            return false;
+        };
+        for (slot, (packet, note)) in from_wire.used_mut().iter_mut().enumerate().skip(first) {
+            let len = packet.bytes().len();
+            let count = note.count(len);
+            for at in std::mem::take(&mut datagram)..count {
+                if to_tun.is_full() {
+                    self.merge.finish(to_tun);
+                    self.inward = Progress { slot, datagram: at };
+                    return true;
+                }
+                let range = note.range(at, len);
+                let payload = packet.bytes_mut().get_mut(range.clone()).unwrap_or_default();
+                match arrive::<E>(&tunnel, peers, note, payload) {
+                    Ok(inner) => {
+                        let piece = Piece::new(slot, range.start + inner.start..range.start + inner.end);
+                        self.merge.push(supers, to_tun, piece, payload.get(inner).unwrap_or_default());
+                    }
+                    Err(reason) => self.counters.count_drop(reason, 1),
                 }
             }
-        } else {
-            self.counters.count_drop(DropReason::Shut, from_wire.len() as u64);
+            self.counters.ingress_trains.add(u64::from(count > 1));
         }
-        from_wire.clear();
+        self.merge.finish(to_tun);
+        self.counters.ingress_batches.add(1);
+        false
     }
 }
 
+/// Where the inner packet lies in the UDP payload that it came in; it is one hop older and has its congestion mark then.
 #[inline]
 fn arrive<E: Encapsulation>(
     tunnel: &Tunnel,
     peers: &mut impl Peers,
-    packet: &mut Packet,
     datagram: &Datagram,
-    to_tun: &mut Batch<()>,
-) -> Result<(), DropReason> {
-    E::decap(packet)?;
-    let delivery = judge(tunnel, peers, datagram, packet.bytes())?;
-    packet.set_len(delivery.len);
-    let mut header = Ipv4Mut::new(packet.bytes_mut()).ok_or(DropReason::TooShort)?;
+    payload: &mut [u8],
+) -> Result<Range<usize>, DropReason> {
+    let front = E::decap(payload)?;
+    let inner = payload.get_mut(front..).unwrap_or_default();
+    let delivery = judge(tunnel, peers, datagram, inner)?;
+    let mut header = Ipv4Mut::new(inner).ok_or(DropReason::TooShort)?;
     if !header.decrement_ttl() {
         return Err(DropReason::TtlExpired);
     }
     header.set_ecn(delivery.ecn);
-    if to_tun.swap_in(packet, ()) { Ok(()) } else { Err(DropReason::NoSlot) }
+    Ok(front..front + delivery.len)
 }
 
 #[cfg(test)]
@@ -176,17 +214,26 @@ mod tests {
         assert!(judge(&tunnel, &mut peers, &from(endpoint(21)), &inner(&[])).is_ok());
     }
 
-    fn run(forwarder: &mut Forwarder, datagrams: &[(Datagram, Vec<u8>)], slots: usize) -> Vec<Vec<u8>> {
-        let (mut from_wire, mut to_tun) = (Batch::new(8, 2000), Batch::new(slots, 2000));
+    /// What is delivered, through room for this many packets.
+    fn run(forwarder: &mut Forwarder, datagrams: &[(Datagram, Vec<u8>)], room: usize) -> Vec<Vec<u8>> {
+        let (mut from_wire, mut to_tun) = (Batch::new(8, 2000), Gather::new(room, room));
         for (note, bytes) in datagrams {
             let slot = from_wire.vacant().unwrap();
             slot.0.fill(bytes);
             slot.1 = *note;
             from_wire.commit(1);
         }
-        forwarder.ingress(&mut testing::peers(), &mut from_wire, &mut to_tun);
-        assert!(from_wire.is_empty());
-        to_tun.used().iter().map(|(packet, ())| packet.bytes().to_vec()).collect()
+        let mut delivered = Vec::new();
+        loop {
+            let more = forwarder.ingress(&mut testing::peers(), Supers::default(), &mut from_wire, &mut to_tun);
+            for piece in to_tun.packets().flat_map(|packet| packet.pieces()) {
+                delivered.push(from_wire.used()[usize::from(piece.slot)].0.bytes()[piece.range()].to_vec());
+            }
+            forwarder.written(&mut to_tun, 0);
+            if !more {
+                return delivered;
+            }
+        }
     }
 
     #[test]
@@ -211,12 +258,34 @@ mod tests {
     }
 
     #[test]
-    fn a_full_batch_and_a_shut_forwarder_are_reasons_too() {
-        let datagrams = vec![(from(PEER), inner(&[])); 3];
+    fn a_batch_that_does_not_fit_is_gone_on_with_where_it_stopped() {
+        let train = Datagram { segment_bytes: 28, ..from(PEER) };
+        let numbers = |numbers: &[u8]| numbers.iter().flat_map(|number| inner(&[(5, *number)])).collect::<Vec<_>>();
+        let datagrams = [(train, numbers(&[1, 2, 3])), (from(PEER), numbers(&[4])), (train, numbers(&[5, 6]))];
         let mut forwarder = testing::forwarder();
-        assert_eq!(run(&mut forwarder, &datagrams, 2).len(), 2);
+        let delivered = run(&mut forwarder, &datagrams, 2);
+        let found: Vec<_> = delivered.iter().map(|bytes| (bytes[5], bytes[8], bytes.len())).collect();
+        assert_eq!(found, [1, 2, 3, 4, 5, 6].map(|number| (number, 63, 28)));
+        let counters = forwarder.counters();
+        assert_eq!((counters.ingress_packets.value(), counters.ingress_bytes.value()), (6, 6 * 28));
+        assert_eq!((counters.ingress_batches.value(), counters.ingress_trains.value()), (1, 2));
+    }
+
+    #[test]
+    fn every_datagram_of_a_train_is_judged_for_itself() {
+        let train = Datagram { segment_bytes: 28, ..from(PEER) };
+        let bytes = [inner(&[]), inner(&[(14, 99)]), inner(&[(5, 2)]), inner(&[])[..20].to_vec()].concat();
+        let mut forwarder = testing::forwarder();
+        assert_eq!(run(&mut forwarder, &[(train, bytes)], 8).len(), 2);
+        assert_eq!(testing::drops(&forwarder), [(DropReason::BadTotalLength, 1), (DropReason::SourceUnleased, 1)]);
+    }
+
+    #[test]
+    fn a_shut_forwarder_drops_every_datagram_of_a_train() {
+        let train = Datagram { segment_bytes: 28, ..from(PEER) };
+        let mut forwarder = testing::forwarder();
         forwarder.adopt(None);
-        assert_eq!(run(&mut forwarder, &datagrams, 8).len(), 0);
-        assert_eq!(testing::drops(&forwarder), [(DropReason::Shut, 3), (DropReason::NoSlot, 1)]);
+        assert_eq!(run(&mut forwarder, &[(train, vec![0; 57]), (from(PEER), inner(&[]))], 8).len(), 0);
+        assert_eq!(testing::drops(&forwarder), [(DropReason::Shut, 4)]);
     }
 }

@@ -32,9 +32,11 @@ pub mod encap;
 mod forwarder;
 pub mod ingress;
 mod limiter;
+mod merge;
 mod peers;
 #[cfg(test)]
 mod testing;
+mod train;
 mod tunnel;
 
 pub use counters::{Counters, Tally, Totals};

@@ -7,7 +7,7 @@ mod prefix;
 
 pub use ecn::Ecn;
 pub use moment::Moment;
-pub use offload::{Offload, PartialChecksum, SegmentKind, Segmentation};
+pub use offload::{Offload, PartialChecksum, SegmentKind, Segmentation, Supers};
 pub use prefix::{Address, Prefix, Prefix4, Prefix6, PrefixError};
 
 /// Where a peer receives datagrams: underlay address and UDP port.

@@ -33,6 +33,15 @@ pub struct Segmentation {
     pub ecn: bool,
 }
 
+/// Which super-packets a TUN device takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Supers {
+    /// TCP.
+    pub tcp: bool,
+    /// UDP.
+    pub udp: bool,
+}
+
 /// What a super-packet is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SegmentKind {

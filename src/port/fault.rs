@@ -7,6 +7,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::UdpPort;
 use crate::buf::{Batch, Datagram, Packet, TrainLimit};
+use crate::net::Endpoint;
 
 /// How often what goes wrong: probabilities per datagram, 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -87,6 +88,10 @@ impl<P: UdpPort> UdpPort for Faulty<P> {
         Ok(refused)
     }
 
+    fn path_mtu(&self, peer: Endpoint) -> Option<u16> {
+        self.inner.path_mtu(peer)
+    }
+
     fn train(&self) -> TrainLimit {
         self.inner.train()
     }
@@ -96,7 +101,6 @@ impl<P: UdpPort> UdpPort for Faulty<P> {
 mod tests {
     use super::super::memory::Wire;
     use super::*;
-    use crate::net::Endpoint;
 
     /// The numbers that arrive of 0..200 sent, ten in a batch.
     fn arrivals(faults: Faults, seed: u64) -> Vec<u8> {

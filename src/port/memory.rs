@@ -10,7 +10,7 @@ use dashmap::DashMap;
 
 use super::{TunPort, UdpPort};
 use crate::buf::{Batch, Datagram, Gather, Packet, Piece, Refusal, TrainLimit};
-use crate::net::{Endpoint, Offload};
+use crate::net::{Endpoint, Offload, Supers};
 
 /// The worker's side of a TUN.
 #[derive(Debug)]
@@ -78,6 +78,10 @@ impl TunPort for Tun {
             self.queues.to_host.push((packet.bytes().to_vec(), Offload::default()));
         }
         Ok(0)
+    }
+
+    fn supers(&self) -> Supers {
+        Supers { tcp: self.supers, udp: self.supers }
     }
 
     fn send_gathered(&mut self, packets: &Gather, memory: &Batch<Datagram>) -> io::Result<usize> {
@@ -162,6 +166,11 @@ impl UdpPort for Socket {
             }
         }
         Ok(refused)
+    }
+
+    /// What the underlay carries, with headers as on IPv4.
+    fn path_mtu(&self, _: Endpoint) -> Option<u16> {
+        u16::try_from(self.wire.largest + 28).ok()
     }
 
     fn train(&self) -> TrainLimit {

@@ -8,7 +8,7 @@ pub mod os;
 use std::io;
 
 use crate::buf::{Batch, Datagram, Gather, TrainLimit};
-use crate::net::Offload;
+use crate::net::{Endpoint, Offload, Supers};
 
 /// A TUN queue: inner IP packets, and super-packets where the device has offloads.
 pub trait TunPort: Send {
@@ -23,6 +23,9 @@ pub trait TunPort: Send {
     /// # Errors
     /// Only when the device itself is gone or unusable.
     fn send<M>(&mut self, batch: &mut Batch<M>) -> io::Result<usize>;
+
+    /// Which super-packets it takes now. They get fewer when the kernel turns out to refuse them.
+    fn supers(&self) -> Supers;
 
     /// Writes packets put together from pieces of `memory`. One that the kernel refuses as a whole is written as the packets
     /// it was made of, in order. Says how many of the packets they were made of the kernel refused.
@@ -47,6 +50,9 @@ pub trait UdpPort: Send {
     /// # Errors
     /// Only when the socket itself is unusable.
     fn send(&mut self, batch: &mut Batch<Datagram>) -> io::Result<usize>;
+
+    /// The path MTU to `peer` as far as it is known now, in bytes of a whole outer packet.
+    fn path_mtu(&self, peer: Endpoint) -> Option<u16>;
 
     /// How long a train may be now. It gets shorter, down to one datagram, when the kernel or a device turns out not to take it.
     fn train(&self) -> TrainLimit;

@@ -7,6 +7,8 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
 
 pub mod checksum;
+pub mod coalesce;
 pub mod headers;
 pub mod icmp;
 pub mod ipv4;
+pub mod segment;

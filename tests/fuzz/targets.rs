@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use felt::buf::Datagram;
 use felt::forward::{SourceCheck, Tunnel, egress, ingress};
 use felt::lease::{LeaseAttrs, NetworkConfig, SubnetKey};
-use felt::net::Endpoint;
+use felt::net::{Endpoint, Offload};
 use felt::wire::ipv4::Ipv4;
 
 /// A network config: read, served, read again.
@@ -50,7 +50,7 @@ pub fn datagram(data: &[u8]) {
 
 /// A packet from the TUN device.
 pub fn tun_packet(data: &[u8]) {
-    if let Ok(passage) = egress::judge(&tunnel(SourceCheck::Strict), &mut peers, data) {
+    if let Ok(passage) = egress::judge(&tunnel(SourceCheck::Strict), &mut peers, data, &Offload::default()) {
         let packet = Ipv4::parse(data).unwrap();
         assert_eq!((Some(passage.peer), passage.len), (peers(packet.destination()), packet.total_len()));
         assert!(packet.ttl() > 1 && passage.len <= data.len());

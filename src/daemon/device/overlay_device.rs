@@ -151,17 +151,17 @@ fn left_behind(plan: &Plan, links: &[Link], netlink: &Netlink) -> Result<Option<
 /// than the number of queues.
 fn open(name: &str, existing: Option<&Link>, wanted: usize) -> Result<Vec<TunQueue>, TunError> {
     let (mode, other) = if wanted > 1 { (Multiqueue::Yes, Multiqueue::No) } else { (Multiqueue::No, Multiqueue::Yes) };
-    let first = match TunQueue::open(name, mode) {
+    let first = match TunQueue::open_vnet(name, mode) {
         Err(TunError::OtherKind { device }) if existing.is_some_and(|link| link.kind == Some(LinkKind::Tun)) => {
             tracing::info!(device, "the existing device was made for another number of queues: using one");
-            return Ok(vec![TunQueue::open(name, other)?]);
+            return Ok(vec![TunQueue::open_vnet(name, other)?]);
         }
         first => first?,
     };
     let name = first.name().to_owned();
     let mut queues = vec![first];
     while queues.len() < wanted {
-        queues.push(TunQueue::open(&name, mode)?);
+        queues.push(TunQueue::open_vnet(&name, mode)?);
     }
     Ok(queues)
 }

@@ -6,25 +6,21 @@ mod udp;
 pub use udp::Udp;
 
 use super::DropReason;
-use crate::buf::Packet;
 use crate::net::Endpoint;
 
-/// How an inner packet becomes a UDP payload and back, in place.
+/// What stands in front of an inner packet in a UDP payload.
 pub trait Encapsulation {
     /// Bytes added in front of the inner packet, all of them inside the UDP payload.
     const OVERHEAD: u16;
 
-    /// Turns the inner packet into a UDP payload, using the packet's headroom.
-    ///
-    /// # Errors
-    /// The reason to drop it instead.
-    fn encap(packet: &mut Packet) -> Result<(), DropReason>;
+    /// Writes `header`, which is [`OVERHEAD`](Self::OVERHEAD) bytes long.
+    fn encap(header: &mut [u8]);
 
-    /// Turns the UDP payload into the inner packet. It comes from anybody and may be anything.
+    /// Where the inner packet begins in a UDP payload. It comes from anybody and may be anything.
     ///
     /// # Errors
     /// The reason to drop it instead.
-    fn decap(packet: &mut Packet) -> Result<(), DropReason>;
+    fn decap(payload: &[u8]) -> Result<usize, DropReason>;
 }
 
 /// Bytes by which an outer packet to `peer` is larger than the inner one: IP header, UDP header and `E`'s own.

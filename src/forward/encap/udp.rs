@@ -1,7 +1,6 @@
 //! Flannel's udp encapsulation: the payload is the inner packet, and nothing else.
 
 use super::Encapsulation;
-use crate::buf::Packet;
 use crate::forward::DropReason;
 
 /// See the module.
@@ -12,12 +11,10 @@ impl Encapsulation for Udp {
     const OVERHEAD: u16 = 0;
 
     #[inline]
-    fn encap(_: &mut Packet) -> Result<(), DropReason> {
-        Ok(())
-    }
+    fn encap(_: &mut [u8]) {}
 
     #[inline]
-    fn decap(_: &mut Packet) -> Result<(), DropReason> {
-        Ok(())
+    fn decap(_: &[u8]) -> Result<usize, DropReason> {
+        Ok(0)
     }
 }

@@ -1,25 +1,29 @@
 //! One queue of a TUN device.
 
-use std::ffi::CStr;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd};
 
 use tun::Device;
 
 use super::TunError;
-use crate::sys::capability;
+use super::attach::{self, Framing, Multiqueue, NODE};
+use super::vnet::{self, VNET_BYTES};
+use crate::buf::Packet;
+use crate::net::Offload;
 
-/// Where the kernel hands out TUN queues.
-const NODE: &str = "/dev/net/tun";
+/// Most parts of one packet to be written: the kernel's `UIO_MAXIOV` less one for the virtio-net header. With more, writes
+/// answer EMSGSIZE.
+pub const WRITE_PARTS: usize = 1_023;
 
-/// Whether the device can have several queues. All queues of a device must agree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Multiqueue {
-    /// One queue only.
-    No,
-    /// Several: each open of the same name attaches one more.
-    Yes,
+/// Which super-packets the kernel may hand out through a device. With any of them, checksums are left to the reader, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Supers {
+    /// None: each packet as it would be on a wire.
+    None,
+    /// TCP over IPv4 and IPv6.
+    Tcp,
+    /// And UDP over both. Needs Linux 6.2.
+    TcpAndUdp,
 }
 
 /// One queue of a TUN device: whole IP packets, one a call, non-blocking.
@@ -28,7 +32,15 @@ pub enum Multiqueue {
 pub struct TunQueue {
     device: Device,
     name: String,
+    framing: Framing,
+    parts: Parts,
 }
+
+/// The array that writev(2) works on, allocated once.
+struct Parts(Vec<libc::iovec>);
+
+// SAFETY: the pointers inside are written at the start of every call for that call only, and mean nothing in between.
+unsafe impl Send for Parts {}
 
 impl TunQueue {
     /// Attaches a queue to the device `name` in the calling thread's network namespace; makes the device if there is none.
@@ -36,7 +48,13 @@ impl TunQueue {
     ///
     /// Offloads that a former user left switched on are switched off: they belong to the device, not to the queue.
     pub fn open(name: &str, multiqueue: Multiqueue) -> Result<Self, TunError> {
-        Self::open_node(NODE, name, multiqueue)
+        Self::open_framed(name, multiqueue, Framing::Bare)
+    }
+
+    /// The same with a virtio-net header in front of each packet, so that it may be a super-packet; reading these is switched
+    /// on by [`set_supers`](Self::set_supers), once all queues are open. All queues of a device must be opened in the same way.
+    pub fn open_vnet(name: &str, multiqueue: Multiqueue) -> Result<Self, TunError> {
+        Self::open_framed(name, multiqueue, Framing::Vnet)
     }
 
     /// The device's name, with the number that took the place of a `%d`.
@@ -45,60 +63,104 @@ impl TunQueue {
         &self.name
     }
 
-    /// Reads one packet; bytes that do not fit `buffer` are lost.
-    ///
-    /// # Errors
-    /// `WouldBlock` when none is ready; `EBADFD` when the device is gone.
-    #[inline]
-    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.device.read(buffer)
+    /// Whether packets may be super-packets or lack a checksum.
+    #[must_use]
+    pub fn has_vnet(&self) -> bool {
+        self.framing == Framing::Vnet
     }
 
-    /// Writes one packet.
+    /// Which super-packets the kernel may hand out from now on, through all queues of the device.
     ///
     /// # Errors
-    /// `EINVAL` when it is no IP packet, `EIO` while the device is down, `EBADFD` when it is gone.
+    /// `EINVAL` when it knows no such ones. Nothing is changed then.
+    pub fn set_supers(&self, supers: Supers) -> io::Result<()> {
+        let tcp = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
+        let mask = match supers {
+            Supers::None => 0,
+            Supers::Tcp => tcp,
+            // One without the other is refused.
+            Supers::TcpAndUdp => tcp | libc::TUN_F_USO4 | libc::TUN_F_USO6,
+        };
+        // SAFETY: TUNSETOFFLOAD takes a number, not a pointer.
+        let result = unsafe { libc::ioctl(self.device.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(mask)) };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Reads one packet and says what is left to be done on it. What the packet has no room for is lost, unnoticed.
+    ///
+    /// # Errors
+    /// `WouldBlock` when none is ready; `InvalidData` when one came that nobody can handle, which is gone with that; `EBADFD`
+    /// when the device is gone.
     #[inline]
-    pub fn write(&mut self, packet: &[u8]) -> io::Result<usize> {
-        self.device.write(packet)
+    pub fn read(&mut self, packet: &mut Packet) -> io::Result<Offload> {
+        let front = if self.has_vnet() { VNET_BYTES } else { 0 };
+        let room = packet.room_with_front(front);
+        // SAFETY: the pointer and length describe `room`, which is ours to change through the call.
+        let read = unsafe { libc::read(self.device.as_raw_fd(), room.as_mut_ptr().cast(), room.len()) };
+        let Ok(read) = usize::try_from(read) else { return Err(io::Error::last_os_error()) };
+        packet.set_len(read);
+        if front == 0 {
+            return Ok(Offload::default());
+        }
+        let header = packet.bytes().first_chunk().copied();
+        let offload = header.and_then(vnet::decode).ok_or(io::ErrorKind::InvalidData)?;
+        packet.pull_front(VNET_BYTES).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(offload)
+    }
+
+    /// Writes one packet, given in parts, of which the kernel has `offload` left to do.
+    ///
+    /// # Errors
+    /// `EINVAL` when it is no IP packet, or the kernel cannot do what is left, or the queue was opened without headers to say
+    /// so; `EMSGSIZE` with more than [`WRITE_PARTS`]; `EIO` while the device is down; `EBADFD` when it is gone.
+    #[inline]
+    pub fn write<'a>(&mut self, offload: &Offload, parts: impl IntoIterator<Item = &'a [u8]>) -> io::Result<()> {
+        let refused = |errno| Err(io::Error::from_raw_os_error(errno));
+        let header = vnet::encode(offload);
+        self.parts.0.clear();
+        if self.has_vnet() {
+            self.parts.0.push(libc::iovec { iov_base: header.as_ptr().cast_mut().cast(), iov_len: VNET_BYTES });
+        } else if *offload != Offload::default() {
+            return refused(libc::EINVAL);
+        }
+        for part in parts {
+            if self.parts.0.len() > WRITE_PARTS {
+                return refused(libc::EMSGSIZE);
+            }
+            self.parts.0.push(libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() });
+        }
+        // SAFETY: every entry describes the header above or a part that is borrowed beyond this call; all are only read from.
+        let written = unsafe { libc::writev(self.device.as_raw_fd(), self.parts.0.as_ptr(), self.parts.0.len() as libc::c_int) };
+        if written < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
     /// Whether the device outlives its last queue.
     pub fn set_persistent(&self, persistent: bool) -> Result<(), TunError> {
         // SAFETY: TUNSETPERSIST takes a number, not a pointer.
         let result = unsafe { libc::ioctl(self.device.as_raw_fd(), libc::TUNSETPERSIST, libc::c_ulong::from(persistent)) };
-        if result == 0 { Ok(()) } else { Err(self.failed("change the persistence of")) }
+        if result == 0 { Ok(()) } else { Err(self.failed("change the persistence of", io::Error::last_os_error())) }
     }
 
     /// Whether the device node is there and may be opened. Whether a device may be made is known only once one is.
     pub fn check_access() -> Result<(), TunError> {
-        open_file(NODE, "").map(drop)
+        attach::open_file(NODE, "").map(drop)
     }
 
-    fn open_node(node: &str, name: &str, multiqueue: Multiqueue) -> Result<Self, TunError> {
-        check_name(name)?;
-        let fd = OwnedFd::from(open_file(node, name)?);
-        let name = attach(fd.as_fd(), name, multiqueue)
-            .map_err(|error| TunError::from_attach(name, error, capability::has_net_admin() == Some(true)))?;
+    fn open_framed(name: &str, multiqueue: Multiqueue, framing: Framing) -> Result<Self, TunError> {
+        let (fd, name) = attach::attach(NODE, name, multiqueue, framing)?;
         let mut configuration = tun::configure();
         // The crate closes the descriptor when the device is dropped, and also when it cannot take it.
         configuration.tun_name(&name).raw_fd(fd.into_raw_fd());
         let other = |attempt, source| TunError::Other { attempt, device: name.clone(), source };
         let device = Device::new(&configuration).map_err(|error| other("adopt", io::Error::other(error)))?;
         device.set_nonblock().map_err(|error| other("unblock", error))?;
-        let queue = Self { device, name };
-        queue.switch_offloads_off()?;
+        let queue = Self { device, name, framing, parts: Parts(Vec::with_capacity(WRITE_PARTS + 1)) };
+        queue.set_supers(Supers::None).map_err(|error| queue.failed("switch off the offloads of", error))?;
         Ok(queue)
     }
 
-    fn switch_offloads_off(&self) -> Result<(), TunError> {
-        // SAFETY: TUNSETOFFLOAD takes a number, not a pointer.
-        let result = unsafe { libc::ioctl(self.device.as_raw_fd(), libc::TUNSETOFFLOAD, 0 as libc::c_ulong) };
-        if result == 0 { Ok(()) } else { Err(self.failed("switch off the offloads of")) }
-    }
-
-    fn failed(&self, attempt: &'static str) -> TunError {
-        TunError::Other { attempt, device: self.name.clone(), source: io::Error::last_os_error() }
+    fn failed(&self, attempt: &'static str, source: io::Error) -> TunError {
+        TunError::Other { attempt, device: self.name.clone(), source }
     }
 }
 
@@ -111,69 +173,16 @@ impl AsFd for TunQueue {
 
 impl std::fmt::Debug for TunQueue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TunQueue").field("name", &self.name).field("fd", &self.device.as_raw_fd()).finish()
+        let Self { name, framing, .. } = self;
+        f.debug_struct("TunQueue").field("name", name).field("framing", framing).finish_non_exhaustive()
     }
-}
-
-/// Opens the device node, through which a queue of `device` is to be attached.
-fn open_file(node: &str, device: &str) -> Result<File, TunError> {
-    OpenOptions::new().read(true).write(true).open(node).map_err(|error| TunError::from_open(node, device, error))
-}
-
-/// The kernel's own rule for device names (`dev_valid_name`), so that its EINVAL is left to mean one thing.
-fn check_name(name: &str) -> Result<(), TunError> {
-    let fits = (1..libc::IFNAMSIZ).contains(&name.len()) && name != "." && name != "..";
-    let plain = name.replacen("%d", "", 1);
-    let clean = !plain.bytes().any(|byte| matches!(byte, b'/' | b':' | b'%' | 0) || byte.is_ascii_whitespace() || byte == 0x0b);
-    if fits && clean { Ok(()) } else { Err(TunError::InvalidName { device: name.to_owned() }) }
-}
-
-/// TUNSETIFF; the name the device has got.
-#[allow(clippy::cast_possible_wrap, reason = "`c_char` is signed on some machines and not on others; the bits are the same")]
-#[allow(clippy::cast_possible_truncation, reason = "the interface flags of TUN lie in the lower 16 bits")]
-fn attach(fd: BorrowedFd<'_>, name: &str, multiqueue: Multiqueue) -> io::Result<String> {
-    let mut flags = libc::IFF_TUN | libc::IFF_NO_PI;
-    if multiqueue == Multiqueue::Yes {
-        flags |= libc::IFF_MULTI_QUEUE;
-    }
-    // SAFETY: ifreq is plain data, for which all zeros is a value.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from as libc::c_char;
-    }
-    request.ifr_ifru.ifru_flags = flags as libc::c_short;
-    // SAFETY: TUNSETIFF reads and writes one ifreq, which `request` is, and which lives through the call.
-    if unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &raw mut request) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: `check_name` left room for the NUL, and the kernel terminates the name it writes.
-    let name = unsafe { CStr::from_ptr(request.ifr_name.as_ptr()) };
-    Ok(name.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::capability;
     use crate::sys::netns::Netns;
-
-    #[test]
-    fn names_the_kernel_would_refuse_never_reach_it() {
-        for name in ["", "sixteen-bytes-xx", "a/b", "a b", "a:b", ".", "..", "%s", "a%d%d", "a\n"] {
-            assert!(matches!(check_name(name), Err(TunError::InvalidName { .. })), "{name:?}");
-        }
-        for name in ["flannel%d", "felt0", "fifteen-bytes-x"] {
-            assert!(check_name(name).is_ok(), "{name:?}");
-        }
-    }
-
-    #[test]
-    fn a_missing_node_is_told_from_one_without_a_driver() {
-        let error = TunQueue::open_node("/nonexistent/tun", "felt0", Multiqueue::No).unwrap_err();
-        assert!(matches!(error, TunError::NodeMissing { .. }));
-        // A character device that is no TUN: TUNSETIFF means nothing to it.
-        let error = TunQueue::open_node("/dev/null", "felt0", Multiqueue::No).unwrap_err();
-        assert!(matches!(error, TunError::Other { attempt: "attach to", .. }));
-    }
 
     #[test]
     fn a_missing_capability_is_told_from_a_refused_open() {

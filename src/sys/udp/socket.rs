@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::messages::Messages;
 use super::options::{self, BufferBytes};
+use super::receiver::Receiver;
+use super::sender::{Outgoing, Sender};
 use crate::buf::{Datagram, Packet};
 use crate::net::Endpoint;
 
@@ -84,33 +85,50 @@ impl UdpSocket {
         options::receive_drops(self.socket.as_fd())
     }
 
-    /// Receives datagrams that are ready into `slots`, from the first on, and says how many; 0 when none is ready.
+    /// Receives messages that are ready into `slots`, from the first on, and says how many; 0 when none is ready.
     ///
     /// # Errors
     /// Only when the socket itself is unusable; what ICMP reported of some peer is skipped.
     #[inline]
-    pub fn receive(&self, messages: &mut Messages, slots: &mut [(Packet, Datagram)]) -> io::Result<usize> {
-        messages.receive(self.socket.as_fd(), slots)
+    pub fn receive(&self, receiver: &mut Receiver, slots: &mut [(Packet, Datagram)]) -> io::Result<usize> {
+        receiver.receive(self.socket.as_fd(), slots)
     }
 
-    /// Sends every one of `slots` in order; those that did not leave carry their [`refused`](Datagram::refused) note
-    /// afterwards. Says how many those are.
+    /// Sends `messages` in order in one system call, up to as many as `sender` has room for or until one is refused; says
+    /// how many left. Nothing is 0.
     ///
     /// # Errors
-    /// Only when the socket itself is unusable.
+    /// What the kernel has against the first of them.
     #[inline]
-    pub fn send(&self, messages: &mut Messages, slots: &mut [(Packet, Datagram)]) -> io::Result<usize> {
-        messages.send(self.socket.as_fd(), slots)
+    pub fn send<'a>(&self, sender: &mut Sender, messages: impl Iterator<Item = Outgoing<'a>>) -> io::Result<usize> {
+        sender.send(self.socket.as_fd(), messages)
     }
 
-    /// As [`send`](Self::send), but lets the kernel and routers on the way split what is wider than the path.
+    /// From now on the kernel and routers on the way may split what is wider than the path, or not any more.
     ///
-    /// For inner packets that may be split themselves. The socket must not be sent through by another thread meanwhile.
-    pub fn send_split(&self, messages: &mut Messages, slots: &mut [(Packet, Datagram)]) -> io::Result<usize> {
-        self.set_splitting(true)?;
-        let refused = messages.send(self.socket.as_fd(), slots);
-        self.set_splitting(false)?;
-        refused
+    /// For inner packets that may be split themselves. Trains never are.
+    pub fn set_splitting(&self, may_split: bool) -> io::Result<()> {
+        let mode = if may_split { libc::IP_PMTUDISC_DONT } else { libc::IP_PMTUDISC_DO };
+        let (level, option) = if self.local.is_ipv4() {
+            (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER)
+        } else {
+            (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER)
+        };
+        options::set(self.socket.as_fd(), level, option, mode)
+    }
+
+    /// Whether datagrams of one peer may come in one message from now on. It takes slots of 64 KiB.
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT` before Linux 5.0.
+    pub fn set_merging(&self, merge: bool) -> io::Result<()> {
+        options::set(self.socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, libc::c_int::from(merge))
+    }
+
+    /// Whether the kernel knows trains at all; a device on the way out may still refuse them.
+    #[must_use]
+    pub fn knows_trains(&self) -> bool {
+        options::read(self.socket.as_fd(), libc::SOL_UDP, libc::UDP_SEGMENT).is_ok()
     }
 
     /// The path MTU to `peer` as the kernel knows it now, in bytes of a whole outer IP packet.
@@ -147,16 +165,6 @@ impl UdpSocket {
         })?;
         let local = self.socket.local_addr().ok().and_then(|local| local.as_socket()).unwrap_or(address);
         Ok(Self { local, ..self })
-    }
-
-    fn set_splitting(&self, may_split: bool) -> io::Result<()> {
-        let mode = if may_split { libc::IP_PMTUDISC_DONT } else { libc::IP_PMTUDISC_DO };
-        let (level, option) = if self.local.is_ipv4() {
-            (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER)
-        } else {
-            (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER)
-        };
-        options::set(self.socket.as_fd(), level, option, mode)
     }
 }
 
