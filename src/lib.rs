@@ -17,9 +17,11 @@
 //! | [`control`] | adapters to the outside: registries and the registry server |
 //! | [`obs`] | health and counters as people and probes read them |
 //! | [`lab`] | test networks on one machine |
+//! | [`bench`](mod@bench) | paths measured side by side |
 //! | [`daemon`] | one node, running |
 //! | [`cli`] | what was typed, and what is printed |
 
+pub mod bench;
 pub mod buf;
 pub mod cli;
 pub mod control;

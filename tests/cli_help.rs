@@ -29,6 +29,7 @@ help_is!(help_lab_exec, "lab exec --help");
 help_is!(help_lab_status, "lab status --help");
 help_is!(help_lab_down, "lab down --help");
 help_is!(help_lab_demo, "lab demo --help");
+help_is!(help_bench, "bench --help");
 
 #[test]
 fn every_spelling_of_version_gives_one_line_on_stdout() {

@@ -82,3 +82,8 @@ fn datagram() {
 fn tun_packet() {
     replay("tun_packet", targets::tun_packet);
 }
+
+#[test]
+fn segments() {
+    replay("segments", targets::segments);
+}

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::args::{Cli, Command, VERSION};
-use super::{Failure, config, lab, output, run, serve};
+use super::{Failure, bench, config, lab, output, run, serve};
 
 impl Cli {
     /// How much is to be logged.
@@ -25,6 +25,7 @@ pub fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Serve(args) => serve::serve(*args)?,
         Command::Config { command } => config::config(command)?,
         Command::Lab { command } => return lab::lab(command),
+        Command::Bench(args) => return bench::bench(&args),
         Command::Version => output::say(VERSION)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 
-use super::args::{LabCommand, LabSize};
+use super::lab_args::{LabCommand, LabSize};
 use super::{Failure, lab_table, output};
 use crate::lab::{self, Interrupt, Lab, LabError, LabName, LabPlan, Progress, RegistryKind, Stage};
 

@@ -17,6 +17,9 @@
 pub mod args;
 pub mod logging;
 
+mod bench;
+mod bench_args;
+mod bench_progress;
 mod config;
 mod dispatch;
 mod environment;
@@ -26,6 +29,7 @@ mod fold;
 mod go_flags;
 mod go_values;
 mod lab;
+mod lab_args;
 mod lab_table;
 mod meaning;
 mod options;

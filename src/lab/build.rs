@@ -40,6 +40,7 @@ pub(super) fn build(lab: &Lab, progress: &mut dyn Progress, interrupt: &Interrup
             wiring::build_pod(plan, Place::Pod { node: number, pod })?;
         }
     }
+    wiring::join_nodes(plan)?;
     match plan.registry {
         RegistryKind::Absent => {
             for number in plan.node_numbers() {

@@ -8,6 +8,14 @@
 //!       pod1  pod2   pod1  pod2     pod1  pod2    overlay addresses out of the node's lease
 //! ```
 //!
+//! For measurements two nodes may be joined directly, `eth0` to `eth0`; the hub then carries the registry alone:
+//!
+//! ```text
+//!            ┌── node1 ctl0 ──┐
+//!     hub (bridge, registry)  │  172.30.1.1 eth0 ═══ eth0 172.30.1.2
+//!            └── node2 ctl0 ──┘
+//! ```
+//!
 //! A lab is described by a [`LabPlan`], built by [`Lab::up`], found again by [`Lab::open`] and removed by [`down`]. Daemons and
 //! registry are real processes of the same binary, so that they can be killed and frozen as such. [`probe`] looks at a lab
 //! from inside.
@@ -45,11 +53,11 @@ pub use interrupt::Interrupt;
 pub use lab::Lab;
 pub use name::{LabName, Place};
 pub use node::{HEALTH_PORT, Node, READY_PATIENCE};
-pub use plan::{HUB_ADDRESS, LabPlan, MAX_NODES, MAX_PODS, RegistryKind, UNDERLAY_LEN};
+pub use plan::{HUB_ADDRESS, LabPlan, Link, MAX_NODES, MAX_PODS, RegistryKind, UNDERLAY_LEN};
 pub use process::MARK;
 pub use registry::RegistryHandle;
 pub use state::ROOT;
 pub use status::{LabStatus, NodeStatus, PodStatus, RegistryStatus};
 pub use subnet_env::SubnetEnv;
 pub use teardown::{Removed, down};
-pub use wiring::UPLINK;
+pub use wiring::{CONTROL_LINE, UPLINK};

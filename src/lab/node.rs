@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::process::Role;
 use super::wiring::{self, PodLink};
 use super::{Interrupt, Lab, LabError, Place, RegistryKind, SubnetEnv};
+use crate::net::Prefix4;
 use crate::sys::netlink::LinkKind;
 use crate::sys::process::Signal;
 
@@ -81,6 +82,14 @@ impl<'a> Node<'a> {
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.lab.running(self.role()).map(|process| process.identity.pid)
+    }
+
+    /// The process id of its daemon.
+    ///
+    /// # Errors
+    /// With the end of its log, when it does not run.
+    pub fn running_pid(&self) -> Result<u32, LabError> {
+        self.lab.require_running(self.role()).map(|process| process.identity.pid)
     }
 
     /// Starts its daemon and does not wait for it to get ready.
@@ -191,14 +200,16 @@ impl<'a> Node<'a> {
     /// # Errors
     /// When it has no subnet, or too small a one.
     pub fn attach_pods(&self) -> Result<(), LabError> {
-        let Some(env) = self.subnet()? else {
-            return Err(LabError::Probe(format!("{} has no subnet yet", self.place())));
-        };
-        for pod in self.lab.plan().pod_numbers() {
-            let address = wiring::attach_pod(self.lab.plan(), self.number, PodLink { pod, subnet: env.subnet, mtu: env.mtu })?;
-            self.lab.change(|state| state.put_pod(Place::Pod { node: self.number, pod }, address))?;
-        }
-        Ok(())
+        let env = self.require_subnet()?;
+        self.attach(env.subnet, env.mtu)
+    }
+
+    /// [`attach_pods`](Self::attach_pods) with another MTU than that of its subnet.env, in bytes.
+    ///
+    /// # Errors
+    /// See [`attach_pods`](Self::attach_pods).
+    pub fn attach_pods_with(&self, mtu: u32) -> Result<(), LabError> {
+        self.attach(self.require_subnet()?.subnet, mtu)
     }
 
     /// The TUN device of its daemon; `None` if there is none.
@@ -208,6 +219,18 @@ impl<'a> Node<'a> {
     pub fn tun(&self) -> Result<Option<String>, LabError> {
         let links = wiring::netlink(self.lab.plan(), self.place())?.links().map_err(wiring::refused)?;
         Ok(links.into_iter().find(|link| link.kind == Some(LinkKind::Tun)).map(|link| link.name))
+    }
+
+    fn require_subnet(&self) -> Result<SubnetEnv, LabError> {
+        self.subnet()?.ok_or_else(|| LabError::Probe(format!("{} has no subnet yet", self.place())))
+    }
+
+    fn attach(&self, subnet: Prefix4, mtu: u32) -> Result<(), LabError> {
+        for pod in self.lab.plan().pod_numbers() {
+            let address = wiring::attach_pod(self.lab.plan(), self.number, PodLink { pod, subnet, mtu })?;
+            self.lab.change(|state| state.put_pod(Place::Pod { node: self.number, pod }, address))?;
+        }
+        Ok(())
     }
 
     fn role(&self) -> Role {

@@ -33,6 +33,9 @@ pub struct LabPlan {
     pub name: LabName,
     /// How many nodes, 1 to [`MAX_NODES`].
     pub nodes: u16,
+    /// What joins the nodes. Records of labs from before there was a choice do not have it.
+    #[serde(default)]
+    pub link: Link,
     /// How many pods each node has, 0 to [`MAX_PODS`].
     pub pods_per_node: u16,
     /// Where leases come from.
@@ -45,6 +48,18 @@ pub struct LabPlan {
     pub underlay_mtu: u32,
     /// Further arguments for every `felt run`.
     pub run_args: Vec<String>,
+}
+
+/// What joins the nodes of a lab.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Link {
+    /// Each node's uplink ends at the hub's bridge.
+    #[default]
+    Switched,
+    /// Two nodes, uplink to uplink with nothing between them that could slow packets down or change them; each has another
+    /// device, [`CONTROL_LINE`](super::CONTROL_LINE), for the hub alone. What throughput is measured on.
+    Direct,
 }
 
 /// Where the leases of a lab come from.
@@ -67,6 +82,7 @@ impl LabPlan {
         Self {
             name: LabName::default(),
             nodes: 3,
+            link: Link::Switched,
             pods_per_node: 2,
             registry: RegistryKind::Embedded,
             config: r#"{"Network": "10.99.0.0/16", "Backend": {"Type": "udp"}}"#.to_owned(),
@@ -77,12 +93,15 @@ impl LabPlan {
     }
 
     /// # Errors
-    /// [`LabError::BadPlan`] when a number is out of range, the config is none, or its network has no room for the nodes or
-    /// is the underlay's.
+    /// [`LabError::BadPlan`] when a number is out of range, other than two nodes are to be joined directly, the config is none,
+    /// or its network has no room for the nodes or is the underlay's.
     pub fn check(&self) -> Result<(), LabError> {
         within("number of nodes", self.nodes, 1, MAX_NODES)?;
         within("pods per node", self.pods_per_node, 0, MAX_PODS)?;
         within("underlay MTU", self.underlay_mtu, MIN_MTU, MAX_MTU)?;
+        if self.link == Link::Direct && self.nodes != 2 {
+            return Err(LabError::BadPlan(format!("a direct link joins 2 nodes, found {}", self.nodes)));
+        }
         let (network, underlay) = (self.network()?, underlay_network());
         if network.overlaps(&underlay) {
             return Err(LabError::BadPlan(format!("network {network} overlaps the underlay {underlay}; choose another Network")));
@@ -173,11 +192,22 @@ mod tests {
             LabPlan { nodes: 0, ..plan() },
             LabPlan { nodes: MAX_NODES + 1, ..plan() },
             LabPlan { pods_per_node: MAX_PODS + 1, ..plan() },
+            LabPlan { link: Link::Direct, ..plan() },
             LabPlan { underlay_mtu: MIN_MTU - 1, ..plan() },
             LabPlan { underlay_mtu: MAX_MTU + 1, ..plan() },
         ] {
             assert!(matches!(bad.check(), Err(LabError::BadPlan(_))), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_record_without_a_link_is_of_a_switched_lab() {
+        let direct = LabPlan { link: Link::Direct, nodes: 2, ..plan() };
+        assert!(direct.check().is_ok());
+        let mut record = serde_json::to_value(&direct).unwrap();
+        assert_eq!(serde_json::from_value::<LabPlan>(record.clone()).unwrap(), direct);
+        assert_eq!(record.as_object_mut().unwrap().remove("link").unwrap(), "direct");
+        assert_eq!(serde_json::from_value::<LabPlan>(record).unwrap(), LabPlan { link: Link::Switched, ..direct });
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Namespaces, links, addresses and routes of a lab.
 //!
-//! The hub holds a bridge, the underlay's switch. Each node hangs on it by its `eth0`. Each pod hangs on its node by a
+//! The hub holds a bridge, the underlay's switch. Each node hangs on it by its `eth0`, unless two nodes are joined directly:
+//! then each has a line of its own to the hub, and the underlay is one pair of devices. Each pod hangs on its node by a
 //! pair of its own and is *routed*, not bridged, as the ptp CNI plugin does it: the pod has its address with all bits
 //! fixed and reaches everything by the node's end, which bears the gateway address. So every packet of a pod passes the
 //! node's routing, and whatever of the overlay is not local enters the TUN.
@@ -16,13 +17,15 @@ use ipnetwork::{IpNetwork, Ipv4Network};
 
 use super::plan::{HUB_ADDRESS, UNDERLAY_LEN};
 use super::process::netns_step;
-use super::{Interrupt, LabError, LabPlan, Place};
+use super::{Interrupt, LabError, LabPlan, Link, Place, RegistryKind};
 use crate::net::Prefix4;
 use crate::sys::netlink::{Netlink, NetlinkError, Route, RouteScope};
 use crate::sys::netns::Netns;
 
 /// The device by which a node reaches the underlay, and a pod its node.
 pub const UPLINK: &str = "eth0";
+/// The device by which a node of a direct lab reaches the hub.
+pub const CONTROL_LINE: &str = "ctl0";
 const BRIDGE: &str = "br0";
 const LOOPBACK: &str = "lo";
 /// The kernel gathers changes of carrier for up to a second.
@@ -68,23 +71,53 @@ pub(super) fn build_hub(plan: &LabPlan) -> Result<(), LabError> {
     hub.set_up(bridge.index).map_err(refused)
 }
 
-/// Makes a node and hangs it on the hub.
+/// Makes a node and hangs it on the hub: by its uplink, or by its control line if the uplink is for the other node.
 pub(super) fn build_node(plan: &LabPlan, number: u16) -> Result<(), LabError> {
     let hub = netlink(plan, Place::Hub)?;
     let (netns, node) = create(plan, Place::Node(number))?;
-    let port = hub.create_veth(&port_name(number), UPLINK, Some(std::os::fd::AsFd::as_fd(&netns))).map_err(refused)?;
+    let line = line_to_hub(plan);
+    let port = hub.create_veth(&port_name(number), line, Some(std::os::fd::AsFd::as_fd(&netns))).map_err(refused)?;
     let bridge = hub.link(BRIDGE).map_err(refused)?;
     hub.set_mtu(port.index, plan.underlay_mtu).map_err(refused)?;
     hub.set_master(port.index, Some(bridge.index)).map_err(refused)?;
     hub.set_up(port.index).map_err(refused)?;
+    let line = node.link(line).map_err(refused)?;
+    node.set_mtu(line.index, plan.underlay_mtu).map_err(refused)?;
+    if plan.link == Link::Switched {
+        attach_uplink(plan, number, &node)?;
+        // As on a host with a way out; the hub itself forwards nothing.
+        node.add_route(&Route::default_by(HUB_ADDRESS.into())).map_err(refused)?;
+    }
+    allow_forwarding(&netns)
+}
 
+/// Joins the uplinks of a direct lab, and routes what goes to the hub over the control lines. A switched lab is joined already.
+pub(super) fn join_nodes(plan: &LabPlan) -> Result<(), LabError> {
+    if plan.link == Link::Switched {
+        return Ok(());
+    }
+    let second = netns(plan, Place::Node(2))?;
+    let first = netlink(plan, Place::Node(1))?;
+    first.create_veth(UPLINK, UPLINK, Some(std::os::fd::AsFd::as_fd(&second))).map_err(refused)?;
+    for number in plan.node_numbers() {
+        let node = netlink(plan, Place::Node(number))?;
+        attach_uplink(plan, number, &node)?;
+        let line = node.link(CONTROL_LINE).map_err(refused)?;
+        node.set_up(line.index).map_err(refused)?;
+        // The line has no address of its own: the node is known to the hub by that of its uplink.
+        let to_hub = Route::new(alone(HUB_ADDRESS)).device(line.index).scope(RouteScope::Link);
+        node.add_route(&to_hub.source(plan.underlay(number).into())).map_err(refused)?;
+        node.add_route(&Route::default_by(HUB_ADDRESS.into())).map_err(refused)?;
+    }
+    Ok(())
+}
+
+/// Gives a node's uplink its MTU and address.
+fn attach_uplink(plan: &LabPlan, number: u16, node: &Netlink) -> Result<(), LabError> {
     let uplink = node.link(UPLINK).map_err(refused)?;
     node.set_mtu(uplink.index, plan.underlay_mtu).map_err(refused)?;
     node.add_address(uplink.index, on_link(plan.underlay(number), UNDERLAY_LEN)).map_err(refused)?;
-    node.set_up(uplink.index).map_err(refused)?;
-    // As on a host with a way out; the hub itself forwards nothing.
-    node.add_route(&Route::default_by(HUB_ADDRESS.into())).map_err(refused)?;
-    allow_forwarding(&netns)
+    node.set_up(uplink.index).map_err(refused)
 }
 
 /// Makes a pod's namespace, with no link yet.
@@ -127,19 +160,37 @@ pub(super) fn route_to_others(plan: &LabPlan, number: u16) -> Result<(), LabErro
     Ok(())
 }
 
-/// Pulls a node's underlay cable, or puts it back: the hub's end goes down, the node keeps addresses and routes.
+/// Pulls a node's underlay cables, or puts them back: the far ends go down, the node keeps addresses and routes.
+///
+/// The far end of a direct link is the other node's uplink, which so learns of it sooner than it would on a real wire.
 pub(super) fn set_cable(plan: &LabPlan, number: u16, plugged: bool) -> Result<(), LabError> {
-    let (hub, node) = (netlink(plan, Place::Hub)?, netlink(plan, Place::Node(number))?);
-    let name = port_name(number);
-    let port = hub.link(&name).map_err(refused)?;
-    if !plugged {
-        return hub.set_down(port.index).map_err(refused);
+    let node = netlink(plan, Place::Node(number))?;
+    let mut cables = vec![(netlink(plan, Place::Hub)?, port_name(number), line_to_hub(plan))];
+    let other = (plan.link == Link::Direct).then(|| plan.node_numbers().find(|other| *other != number)).flatten();
+    if let Some(other) = other {
+        cables.push((netlink(plan, Place::Node(other))?, UPLINK.to_owned(), UPLINK));
     }
-    hub.set_up(port.index).map_err(refused)?;
+    for (far, port, _) in &cables {
+        let port = far.link(port).map_err(refused)?;
+        if plugged { far.set_up(port.index) } else { far.set_down(port.index) }.map_err(refused)?;
+    }
+    if !plugged {
+        return Ok(());
+    }
+    // The kernel forgets the routes of a device that goes down.
+    if let (Some(other), RegistryKind::Absent) = (other, plan.registry) {
+        route_to_others(plan, other)?;
+    }
     // The carrier comes a moment after the command, and what is sent before is lost.
     let carried = Interrupt::new().wait(CARRIER_PATIENCE, || {
-        let (port, uplink) = (hub.link(&name).map_err(refused)?, node.link(UPLINK).map_err(refused)?);
-        Ok((port.running && uplink.running).then_some(()))
+        for (far, port, near) in &cables {
+            let (port, near) = (far.link(port).map_err(refused)?, node.link(near).map_err(refused)?);
+            // A near end that is down is itself the far end of another's cable that is pulled.
+            if near.up && !(port.running && near.running) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(()))
     })?;
     carried
         .ok_or_else(|| LabError::Probe(format!("the link of {} has no carrier after {CARRIER_PATIENCE:?}", Place::Node(number))))
@@ -171,6 +222,14 @@ fn allow_forwarding(netns: &Netns) -> Result<(), LabError> {
     let switch = Path::new("/proc/sys/net/ipv4/ip_forward");
     let written = netns.run_in(|| fs::write(switch, "1")).map_err(netns_step)?;
     written.map_err(LabError::step(format!("write {} in {}", switch.display(), netns.name())))
+}
+
+/// The node's end of its cable to the hub.
+fn line_to_hub(plan: &LabPlan) -> &'static str {
+    match plan.link {
+        Link::Switched => UPLINK,
+        Link::Direct => CONTROL_LINE,
+    }
 }
 
 /// The hub's end of a node's cable.

@@ -8,6 +8,7 @@
 
 pub mod activation;
 pub mod capability;
+pub mod ethtool;
 pub mod limits;
 pub mod netlink;
 pub mod netns;

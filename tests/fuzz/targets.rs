@@ -2,12 +2,16 @@
 //! "does not panic": what was read must survive being written and read again.
 
 use std::net::Ipv4Addr;
+use std::num::NonZeroU16;
 
 use felt::buf::Datagram;
 use felt::forward::{SourceCheck, Tunnel, egress, ingress};
 use felt::lease::{LeaseAttrs, NetworkConfig, SubnetKey};
-use felt::net::{Endpoint, Offload};
+use felt::net::{Endpoint, Offload, PartialChecksum, SegmentKind, Segmentation};
+use felt::wire::checksum;
+use felt::wire::headers::Headers;
 use felt::wire::ipv4::Ipv4;
+use felt::wire::segment::{Segments, complete};
 
 /// A network config: read, served, read again.
 pub fn config(data: &[u8]) {
@@ -55,6 +59,48 @@ pub fn tun_packet(data: &[u8]) {
         assert_eq!((Some(passage.peer), passage.len), (peers(packet.destination()), packet.total_len()));
         assert!(packet.ttl() > 1 && passage.len <= data.len());
     }
+}
+
+/// A packet from the TUN device with something left to do: the first seven bytes say what, the rest is the packet. Whatever
+/// can be cut becomes packets whose checksums are right and whose payloads are the packet's.
+pub fn segments(data: &[u8]) {
+    let Some((&[what, head @ ..], packet)) = data.split_first_chunk::<7>() else { return };
+    let [start, offset, segment_bytes] = [0, 2, 4].map(|at| u16::from_be_bytes([head[at], head[at + 1]]));
+    let kind = [SegmentKind::Tcp4, SegmentKind::Tcp6, SegmentKind::Udp, SegmentKind::Udp][usize::from(what >> 2 & 3)];
+    let segmentation = NonZeroU16::new(segment_bytes).filter(|_| what & 2 != 0);
+    let segmentation = segmentation.map(|segment_bytes| Segmentation { kind, segment_bytes, header_bytes: offset, ecn: false });
+    let offload = Offload { checksum: (what & 1 != 0).then_some(PartialChecksum { start, offset }), segmentation };
+    let Ok(segments) = Segments::new(packet, &offload) else { return };
+
+    let mut written = Vec::new();
+    for at in 0..segments.count() {
+        let mut room = vec![0; segments.len_of(at)];
+        assert_eq!(segments.write(at, &mut room), Some(room.len()));
+        written.push(room);
+    }
+    match (segmentation, offload.checksum) {
+        (None, None) => assert_eq!(written, [packet]),
+        (None, Some(field)) => {
+            let mut whole = packet.to_vec();
+            complete(&mut whole, field).unwrap();
+            assert_eq!(written, [whole]);
+        }
+        (Some(_), _) => {
+            let whole = Headers::find(packet).unwrap();
+            let payload = &packet[whole.payload_at..whole.packet_len];
+            let payloads: Vec<&[u8]> = written.iter().map(|segment| checked_payload(segment)).collect();
+            assert_eq!(payloads, payload.chunks(usize::from(segment_bytes)).collect::<Vec<_>>());
+        }
+    }
+}
+
+/// The payload of a TCP or UDP packet, once its length and its transport checksum are found to be right.
+fn checked_payload(packet: &[u8]) -> &[u8] {
+    let headers = Headers::find(packet).unwrap();
+    assert_eq!(headers.packet_len, packet.len());
+    let pseudo = headers.pseudo_sum(packet, packet.len() - headers.transport_at);
+    assert_eq!(checksum::add(pseudo, checksum::sum(&packet[headers.transport_at..])), 0xffff);
+    &packet[headers.payload_at..]
 }
 
 fn tunnel(source_check: SourceCheck) -> Tunnel {

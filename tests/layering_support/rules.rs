@@ -16,9 +16,10 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("control", &["net", "sync", "wire", "buf", "lease", "sys"]),
     ("obs", &["net", "sync", "wire", "buf", "lease", "forward"]),
     ("lab", &["net", "sync", "wire", "buf", "lease", "forward", "sys", "port", "control", "obs"]),
+    ("bench", &["net", "sync", "wire", "buf", "lease", "forward", "sys", "port", "control", "obs", "lab"]),
     ("daemon", &["net", "sync", "wire", "buf", "lease", "forward", "sys", "port", "control", "obs"]),
     // What is printed speaks of networks and leases; how packets go is none of its matter.
-    ("cli", &["net", "lease", "control", "obs", "lab", "daemon"]),
+    ("cli", &["net", "lease", "control", "obs", "lab", "bench", "daemon"]),
 ];
 
 /// Rooms that take bytes, time and snapshots as arguments and give bytes back.

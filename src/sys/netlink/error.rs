@@ -37,6 +37,11 @@ impl NetlinkError {
         matches!(self.errno(), Some(libc::ENODEV | libc::ENXIO))
     }
 
+    /// Whether the kernel knows no such kind of device, or no such operation: something is missing that other kernels have.
+    pub fn is_unsupported(&self) -> bool {
+        self.errno() == Some(libc::EOPNOTSUPP)
+    }
+
     pub(super) fn refused(attempt: &str, source: io::Error) -> Self {
         Self::Refused { attempt: attempt.to_owned(), source, detail: None }
     }

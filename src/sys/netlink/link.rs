@@ -140,7 +140,7 @@ impl Netlink {
         format!("device {name}")
     }
 
-    fn create(&self, name: &str, kind: InfoKind, data: Option<InfoData>) -> Result<Link, NetlinkError> {
+    pub(super) fn create(&self, name: &str, kind: InfoKind, data: Option<InfoData>) -> Result<Link, NetlinkError> {
         let attempt = format!("create {kind} device {name}");
         let mut request = LinkMessage::default();
         let info = std::iter::once(LinkInfo::Kind(kind)).chain(data.map(LinkInfo::Data)).collect();

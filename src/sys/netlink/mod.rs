@@ -1,4 +1,4 @@
-//! rtnetlink, synchronously: links, addresses and routes of one network namespace.
+//! rtnetlink, synchronously: links, addresses, routes and neighbours of one network namespace.
 //!
 //! A [`Netlink`] belongs to the namespace of the thread that opened it and may then be used from any other. Requests are
 //! answered by the kernel before the call returns; nothing here waits, retries on failure or decides. [`Monitor`] is the
@@ -11,14 +11,18 @@ mod address;
 mod error;
 mod link;
 mod monitor;
+mod neighbour;
 mod route;
 mod socket;
+mod vxlan;
 
 pub use address::LinkAddress;
 pub use error::NetlinkError;
 pub use link::Link;
 pub use monitor::{Event, Monitor};
+pub use neighbour::HardwareAddress;
 pub use netlink_packet_route::link::{InfoKind as LinkKind, State as OperState};
 pub use netlink_packet_route::route::{RouteProtocol, RouteScope, RouteType};
 pub use route::{Route, TABLE_MAIN};
 pub use socket::Netlink;
+pub use vxlan::VxlanDevice;

@@ -39,6 +39,8 @@ pub struct Route {
     pub kind: RouteType,
     /// Path MTU in bytes, if the route has its own.
     pub mtu: Option<u32>,
+    /// The gateway counts as being on the device's link, whatever addresses the device has.
+    pub onlink: bool,
 }
 
 impl Route {
@@ -56,6 +58,7 @@ impl Route {
             scope: RouteScope::Universe,
             kind: RouteType::Unicast,
             mtu: None,
+            onlink: false,
         }
     }
 
@@ -93,6 +96,12 @@ impl Route {
     #[must_use]
     pub fn mtu(self, mtu: u32) -> Self {
         Self { mtu: Some(mtu), ..self }
+    }
+
+    /// With a gateway that counts as being on the link.
+    #[must_use]
+    pub fn onlink(self) -> Self {
+        Self { onlink: true, ..self }
     }
 
     /// Whether it leads anywhere at all.
@@ -179,6 +188,9 @@ fn message(route: &Route) -> RouteMessage {
     message.header.protocol = route.protocol;
     message.header.scope = route.scope;
     message.header.kind = route.kind;
+    if route.onlink {
+        message.header.flags |= RouteFlags::Onlink;
+    }
     match u8::try_from(route.table) {
         Ok(table) => message.header.table = table,
         Err(_) => message.attributes.push(RouteAttribute::Table(route.table)),
@@ -202,6 +214,7 @@ fn as_route(message: &RouteNetlinkMessage) -> Option<Route> {
     let mut route = Route::new(everything(is_v4));
     (route.table, route.protocol, route.scope, route.kind) =
         (u32::from(header.table), header.protocol, header.scope, header.kind);
+    route.onlink = header.flags.contains(RouteFlags::Onlink);
     for attribute in &message.attributes {
         match attribute {
             RouteAttribute::Destination(to) => route.to = IpNetwork::new(as_ip(to)?, header.destination_prefix_length).ok()?,

@@ -7,6 +7,8 @@
 //!
 //! Trains: a message with a segment size leaves as many datagrams (`UDP_SEGMENT`, Linux 4.18), and where that is asked for,
 //! datagrams of one peer come in one message with the size they had (`UDP_GRO`, Linux 5.0).
+//!
+//! [`CopySender`] and [`TagCounter`] are no part of a node: they make and count load for `felt bench`.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -15,12 +17,14 @@
 )]
 
 mod control;
+mod copies;
 mod name;
 mod options;
 mod receiver;
 mod sender;
 mod socket;
 
+pub use copies::{CopySender, TAG_BYTES, TagCounter};
 pub use options::BufferBytes;
 pub use receiver::Receiver;
 pub use sender::{Outgoing, Sender};
