@@ -3,9 +3,12 @@
 mod cli_support;
 
 use std::fs;
-use std::process::Command;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cli_support::{Ran, felt, felt_with};
+use felt::sys::process::{ProcessFd, Signal};
 
 const PATH: (&str, &str) = ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
 
@@ -13,7 +16,14 @@ const PATH: (&str, &str) = ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/u
 const LITTLE: &str = "bench --quick --rounds 2 --only veth --underlay super --measures tcp1,rtt_p50";
 
 fn bench(rest: &str) -> Ran {
+    let _alone = alone();
     felt_with(&format!("{LITTLE} {rest}"), &[PATH], "")
+}
+
+/// One measurement at a time: they would take the processors from each other.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[test]
@@ -91,4 +101,24 @@ fn who_may_not_make_namespaces_is_told_so() {
     let ran = Ran::from(command.output().expect("util-linux is there"));
     assert!(ran.code == Some(4) && ran.stdout.is_empty(), "{ran:?}");
     assert!(ran.stderr.contains("error: "), "{ran:?}");
+}
+
+#[test]
+fn an_interrupt_ends_it_in_good_order() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_felt"));
+    command.args(LITTLE.replace("--rounds 2", "--rounds 100").split(' '));
+    let _alone = alone();
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("round 1 of 100") {
+        line.clear();
+        assert!(told.read_line(&mut line).unwrap() > 0, "it ended before it measured anything");
+    }
+    ProcessFd::open(child.id()).unwrap().signal(Signal::Interrupt).unwrap();
+    let mut rest = String::new();
+    told.read_to_string(&mut rest).unwrap();
+    assert!(rest.ends_with("error: interrupted\n"), "{rest}");
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!((ended.status.code(), ended.stdout.is_empty()), (Some(130), true));
 }

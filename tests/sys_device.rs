@@ -27,6 +27,7 @@ fn plan(name: &str, subnet: &str) -> Plan {
         subnet: subnet.parse().unwrap(),
         mtu: 1472,
         queues: 1,
+        offloads: true,
         underlay: 1,
     }
 }

@@ -8,12 +8,12 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use felt::buf::Batch;
-use felt::net::Offload;
+use felt::net::{Offload, Supers};
 use felt::port::TunPort;
 use felt::port::os::{OsTun, TurnLimit};
 use felt::sys::netlink::{LinkKind, Netlink, Route};
 use felt::sys::poll::{self, Interest};
-use felt::sys::tun::{Multiqueue, Supers, TunError, TunQueue};
+use felt::sys::tun::{Multiqueue, TunError, TunQueue};
 use sys_support::TestNetns;
 
 fn inside<T: Send>(purpose: &str, work: impl FnOnce(&Netlink) -> T + Send) -> T {
@@ -71,7 +71,7 @@ fn a_persistent_device_is_found_again() {
 #[test]
 fn packets_pass_in_batches_both_ways() {
     inside("pass", |netlink| {
-        let mut port = OsTun::new(TunQueue::open("felt0", Multiqueue::No).unwrap(), TurnLimit::NONE, Supers::None);
+        let mut port = OsTun::new(TunQueue::open("felt0", Multiqueue::No).unwrap(), TurnLimit::NONE, Supers::default());
         let index = up(netlink, "felt0");
         netlink.add_address(index, "10.5.1.0/32".parse().unwrap()).unwrap();
         netlink.add_route(&Route::new("10.5.0.0/16".parse().unwrap()).device(index)).unwrap();
@@ -117,7 +117,7 @@ fn packets_pass_in_batches_both_ways() {
 #[test]
 fn a_device_that_is_down_refuses_and_one_that_is_gone_fails() {
     inside("gone", |netlink| {
-        let mut port = OsTun::new(TunQueue::open("felt0", Multiqueue::No).unwrap(), TurnLimit::NONE, Supers::None);
+        let mut port = OsTun::new(TunQueue::open("felt0", Multiqueue::No).unwrap(), TurnLimit::NONE, Supers::default());
         let index = up(netlink, "felt0");
         let mut batch = Batch::<()>::new(4, 1500);
         batch.vacant().unwrap().0.fill(&[0x45; 40]);

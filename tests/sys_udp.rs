@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use felt::buf::{Batch, Datagram, Refusal};
+use felt::buf::{Batch, Datagram, Packet, Refusal, Refused, TrainLimit};
 use felt::net::Ecn;
 use felt::port::UdpPort;
 use felt::port::os::{OsUdp, UdpOffloads};
@@ -158,26 +158,28 @@ fn a_group_shares_a_port_that_nobody_else_gets() {
     assert!(counts.iter().filter(|count| **count > 0).count() > 1, "spread: {counts:?}");
 }
 
-/// Two namespaces joined by a veth pair with MTU 1500 and a route of MTU 1400 between them.
+/// Two namespaces joined by a veth pair with MTU 1500: 192.168.9.1 and 192.168.9.2.
+fn pair() -> (TestNetns, TestNetns) {
+    let (here, there) = (TestNetns::new("udp-l"), TestNetns::new("udp-r"));
+    here.run_in(|| Netlink::open().unwrap().create_veth("eth0", "eth0", Some(there.as_fd())).unwrap()).unwrap();
+    for (netns, address) in [(&here, "192.168.9.1/24"), (&there, "192.168.9.2/24")] {
+        netns
+            .run_in(|| {
+                let netlink = Netlink::open().unwrap();
+                let index = netlink.link("eth0").unwrap().index;
+                netlink.add_address(index, address.parse().unwrap()).unwrap();
+                netlink.set_up(index).unwrap();
+            })
+            .unwrap();
+    }
+    (here, there)
+}
+
+/// A route of MTU 1400 between the two.
 #[test]
 fn each_refusal_stays_with_its_datagram() {
-    let (here, there) = (TestNetns::new("udp-l"), TestNetns::new("udp-r"));
-    here.run_in(|| {
-        let netlink = Netlink::open().unwrap();
-        let link = netlink.create_veth("eth0", "eth0", Some(there.as_fd())).unwrap();
-        netlink.add_address(link.index, "192.168.9.1/24".parse().unwrap()).unwrap();
-        netlink.set_up(link.index).unwrap();
-    })
-    .unwrap();
-    let mut right = there
-        .run_in(|| {
-            let netlink = Netlink::open().unwrap();
-            let link = netlink.link("eth0").unwrap();
-            netlink.add_address(link.index, "192.168.9.2/24".parse().unwrap()).unwrap();
-            netlink.set_up(link.index).unwrap();
-            port("192.168.9.2:8285", 16)
-        })
-        .unwrap();
+    let (here, there) = pair();
+    let mut right = there.run_in(|| port("192.168.9.2:8285", 16)).unwrap();
     here.run_in(|| {
         let netlink = Netlink::open().unwrap();
         let index = netlink.link("eth0").unwrap().index;
@@ -224,4 +226,123 @@ fn what_finds_the_receive_buffer_full_is_counted() {
     let mut arrived = Batch::new(40, 2000);
     while right.recv(&mut arrived).unwrap() > 0 {}
     assert!(dropped > 0 && dropped + u32::try_from(arrived.len()).unwrap() == 40, "{dropped} dropped, {} came", arrived.len());
+}
+
+/// A port that makes use of whatever the kernel has.
+fn offloaded(address: &str, wanted: UdpOffloads) -> OsUdp {
+    OsUdp::new(UdpSocket::bind(address.parse().unwrap(), BufferBytes::default()).unwrap(), 64, wanted)
+}
+
+/// A slot of `count` datagrams of `size` bytes, the last of `last`, each byte of datagram N being N.
+fn train(batch: &mut Batch<Datagram>, peer: SocketAddr, ecn: Ecn, [count, size, last]: [usize; 3]) {
+    let (packet, note) = batch.vacant().unwrap();
+    let bytes: Vec<u8> = (0..(count - 1) * size + last).map(|at| u8::try_from(at / size).unwrap()).collect();
+    packet.fill(&bytes);
+    *note = Datagram { peer, ecn, segment_bytes: u16::try_from(size).unwrap(), ..Datagram::default() };
+    batch.commit(1);
+}
+
+/// What is in `batch`, datagram by datagram: number, length, mark.
+fn datagrams(batch: &Batch<Datagram>) -> Vec<(u8, usize, Ecn)> {
+    let of_slot = |(packet, note): &(Packet, Datagram)| {
+        let (bytes, note) = (packet.bytes().to_vec(), *note);
+        let each = (0..note.count(bytes.len())).map(move |at| {
+            let datagram = &bytes[note.range(at, bytes.len())];
+            assert!(datagram.iter().all(|byte| *byte == datagram[0]) && !note.truncated);
+            (datagram[0], datagram.len(), note.ecn)
+        });
+        each.collect::<Vec<_>>()
+    };
+    batch.used().iter().flat_map(of_slot).collect()
+}
+
+/// Receives until `count` datagrams are there.
+fn receive_datagrams(port: &mut OsUdp, count: usize, slots: usize) -> Batch<Datagram> {
+    let mut batch = Batch::new(slots, 65_536);
+    while datagrams(&batch).len() < count {
+        let ready = poll::wait(&mut [Interest::readable(port.as_fd())], Some(Duration::from_secs(5))).unwrap();
+        assert_eq!(ready, 1, "{} of {count} datagrams came", datagrams(&batch).len());
+        port.recv(&mut batch).unwrap();
+    }
+    batch
+}
+
+#[test]
+fn trains_arrive_whole_or_as_datagrams_as_the_receiver_likes() {
+    let (here, there) = pair();
+    let mut left = here.run_in(|| offloaded("192.168.9.1:8285", UdpOffloads::ALL)).unwrap();
+    assert!(left.standing().gso.is_on() && left.standing().gro.is_on());
+    let limit = left.train();
+    assert!(limit.datagrams == 128 && limit.bytes > 65_000, "{limit:?}");
+    // Full ones, one with a short end, one as long as may be, and one that is none.
+    let longest = [limit.bytes.div_ceil(1400), 1400, limit.bytes % 1400];
+    let shapes = [[45, 1432, 1432], [64, 1000, 3], [128, 500, 500], longest, [1, 900, 900]];
+    let marks = [Ecn::NotEct, Ecn::Ce, Ecn::Ect0, Ecn::Ect1, Ecn::Ce];
+    for (wanted, slots) in [(UdpOffloads::ALL, 5), (UdpOffloads::NONE, 285)] {
+        let mut right = there.run_in(|| offloaded("192.168.9.2:8285", wanted)).unwrap();
+        let mut sent = Batch::<Datagram>::new(5, 65_536);
+        for (shape, mark) in shapes.into_iter().zip(marks) {
+            train(&mut sent, right.socket().local(), mark, shape);
+        }
+        assert_eq!(left.send(&mut sent).unwrap(), 0);
+        let received = receive_datagrams(&mut right, datagrams(&sent).len(), slots);
+        assert_eq!(datagrams(&received), datagrams(&sent));
+        assert!(received.used().iter().all(|(_, note)| note.peer == left.socket().local()));
+        let sizes: Vec<u16> = received.used().iter().map(|(_, note)| note.segment_bytes).collect();
+        let expected = if wanted.gro { vec![1432, 1000, 500, 1400, 0] } else { vec![0; slots] };
+        assert_eq!(sizes, expected);
+    }
+    assert!(left.standing().gso.is_on());
+}
+
+#[test]
+fn trains_cross_ipv6_and_the_longest_are_taken() {
+    let (mut left, mut right) = (offloaded("[::1]:0", UdpOffloads::ALL), offloaded("[::1]:0", UdpOffloads::ALL));
+    let bytes = left.train().bytes;
+    for shape in [[45, 1400, 7], [bytes.div_ceil(1400), 1400, bytes % 1400]] {
+        let mut sent = Batch::<Datagram>::new(1, 65_536);
+        train(&mut sent, right.socket().local(), Ecn::Ect0, shape);
+        assert_eq!(left.send(&mut sent).unwrap(), 0);
+        let received = receive_datagrams(&mut right, shape[0], 64);
+        assert_eq!((datagrams(&received), received.len()), (datagrams(&sent), 1));
+    }
+}
+
+#[test]
+fn without_the_offload_trains_leave_datagram_by_datagram() {
+    let (mut left, mut right) = (offloaded("127.0.0.1:0", UdpOffloads::NONE), offloaded("127.0.0.1:0", UdpOffloads::NONE));
+    assert_eq!(left.train(), TrainLimit::ONE);
+    let mut sent = Batch::<Datagram>::new(2, 65_536);
+    train(&mut sent, right.socket().local(), Ecn::Ce, [100, 600, 5]);
+    train(&mut sent, right.socket().local(), Ecn::NotEct, [30, 100, 100]);
+    assert_eq!(left.send(&mut sent).unwrap(), 0);
+    assert_eq!(datagrams(&receive_datagrams(&mut right, 130, 130)), datagrams(&sent));
+}
+
+#[test]
+fn a_path_that_becomes_narrow_is_told_datagram_by_datagram() {
+    let (here, there) = pair();
+    let mut right = there.run_in(|| offloaded("192.168.9.2:8285", UdpOffloads::ALL)).unwrap();
+    let mut left = here.run_in(|| offloaded("192.168.9.1:8285", UdpOffloads::ALL)).unwrap();
+    let peer = right.socket().local();
+    here.run_in(|| {
+        let netlink = Netlink::open().unwrap();
+        let index = netlink.link("eth0").unwrap().index;
+        netlink.add_route(&Route::new("192.168.9.2/32".parse().unwrap()).device(index).mtu(1400)).unwrap();
+    })
+    .unwrap();
+    let mut sent = Batch::<Datagram>::new(4, 65_536);
+    let shapes = [[40, 1472, 1372], [20, 1372, 1372], [10, 1400, 1400], [30, 1472, 9]];
+    shapes.into_iter().for_each(|shape| train(&mut sent, peer, Ecn::Ect0, shape));
+    sent.used_mut()[3].1.may_fragment = true;
+    assert_eq!(left.send(&mut sent).unwrap(), 2);
+    let refused: Vec<_> = sent.used().iter().map(|(_, note)| note.refused).collect();
+    let too_big = |which| Some(Refused { reason: Refusal::TooBig, which });
+    assert_eq!(refused, [too_big((1 << 39) - 1), None, too_big((1 << 10) - 1), None]);
+    // The short end of the first, all of the second, and the last in fragments: in order, and with their marks.
+    let received = datagrams(&receive_datagrams(&mut right, 1 + 20 + 30, 64));
+    let expected = std::iter::once((39, 1372)).chain((0..20).map(|at| (at, 1372)));
+    let expected = expected.chain((0..29).map(|at| (at, 1472))).chain([(29, 9)]);
+    assert_eq!(received, expected.map(|(at, len)| (at, len, Ecn::Ect0)).collect::<Vec<_>>());
+    assert!(left.standing().gso.is_on() && left.standing().gso.news().is_none(), "that was the path");
 }

@@ -4,5 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "of their own making")]
 
 pub mod forward;
+pub mod lease_table;
 pub mod overlay;
 pub mod ports;
+pub mod wire;

@@ -142,6 +142,33 @@ pub struct OwnArgs {
     /// Socket buffer to ask of the kernel, each way
     #[arg(long, value_name = "BYTES", default_value = "16777216", value_parser = |text: &str| within(text, 4096, 1 << 30))]
     pub udp_buffer: i64,
+    /// What is left to the kernel.
+    #[command(flatten)]
+    pub offloads: OffloadArgs,
+}
+
+/// What is left to the kernel and the devices, and how much at once.
+#[derive(Debug, Args)]
+#[command(next_help_heading = OWN)]
+pub struct OffloadArgs {
+    /// Take and give single packets at the TUN device, not super-packets of up to 64 KiB
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(default_value = "false", hide_default_value = true, value_parser = boolean, action = clap::ArgAction::Set)]
+    pub no_tun_offload: bool,
+    /// Send datagrams to the kernel one by one, not as trains of up to 128
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(default_value = "false", hide_default_value = true, value_parser = boolean, action = clap::ArgAction::Set)]
+    pub no_udp_gso: bool,
+    /// Receive datagrams from the kernel one by one, not as trains
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(default_value = "false", hide_default_value = true, value_parser = boolean, action = clap::ArgAction::Set)]
+    pub no_udp_gro: bool,
+    /// Packets moved per turn and direction, 1 to 256; 1 is one packet per system call, for comparison
+    #[arg(long, value_name = "COUNT", default_value = "64", value_parser = |text: &str| within(text, 1, 256))]
+    pub batch: i64,
+    /// How long a worker may look for the next packet before it sleeps, 0 to 10000; it looks for as long as that lately paid
+    #[arg(long, value_name = "MICROSECONDS", default_value = "50", value_parser = |text: &str| within(text, 0, 10_000))]
+    pub spin: i64,
 }
 
 /// How long leases last.

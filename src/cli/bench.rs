@@ -10,10 +10,10 @@ use anyhow::Context as _;
 use super::bench_args::BenchArgs;
 use super::bench_progress::BenchProgress;
 use super::{Failure, output};
-use crate::bench::show::{self, OldReport, OldReportError};
 use crate::bench::arena::{Arena, ArenaPlan};
+use crate::bench::show::{self, OldReport, OldReportError};
 use crate::bench::{self, BenchError, Plan, Report};
-use crate::lab::{self, Interrupt};
+use crate::lab::Interrupt;
 
 /// Measures, and shows what came of it.
 pub fn bench(args: &BenchArgs) -> Result<ExitCode, Failure> {
@@ -51,13 +51,7 @@ pub fn bench(args: &BenchArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-fn measure(
-    args: &BenchArgs,
-    plan: &Plan,
-    progress: &mut BenchProgress,
-    interrupt: &Interrupt,
-) -> Result<Report, Failure> {
-    progress.doing("building the paths");
+fn measure(args: &BenchArgs, plan: &Plan, progress: &mut BenchProgress, interrupt: &Interrupt) -> Result<Report, Failure> {
     let felt = std::env::current_exe().context("cannot find this program's own file").map_err(Failure::Internal)?;
     let arena = ArenaPlan {
         paths: plan.paths.clone(),
@@ -66,7 +60,7 @@ fn measure(
         felt_args: args.run_args.clone(),
         ..ArenaPlan::new(felt)
     };
-    let mut arena = Arena::raise(arena, &mut lab::Silent, interrupt)?;
+    let mut arena = Arena::raise(arena, progress, interrupt)?;
     let report = bench::run(plan, &mut arena, progress, interrupt)?;
     arena.down()?;
     Ok(report)

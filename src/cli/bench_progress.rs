@@ -7,6 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::output;
 use crate::bench::show::figure;
 use crate::bench::{Measure, Progress, Step};
+use crate::lab;
 
 /// Tells it on standard error.
 pub enum BenchProgress {
@@ -27,14 +28,6 @@ impl BenchProgress {
             bar.set_style(style);
         }
         Self::Living(bar)
-    }
-
-    /// Something that is done before or after the runs.
-    pub fn doing(&self, what: &str) {
-        match self {
-            Self::Living(bar) => bar.set_message(what.to_owned()),
-            Self::Plain => output::complain(what),
-        }
     }
 
     /// The end: the line vanishes.
@@ -70,6 +63,16 @@ impl Progress for BenchProgress {
         match self {
             Self::Living(bar) => bar.println(format!("note: {note}")),
             Self::Plain => output::complain(&format!("note: {note}")),
+        }
+    }
+}
+
+/// How building goes, before the runs.
+impl lab::Progress for BenchProgress {
+    fn step(&mut self, what: &str) {
+        match self {
+            Self::Living(bar) => bar.set_message(what.to_owned()),
+            Self::Plain => output::complain(what),
         }
     }
 }

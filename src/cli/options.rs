@@ -9,7 +9,7 @@ use super::args::{self, EtcdArgs, LeaseArgs, RegistryArgs, RemoteArgs, RemoteTls
 use crate::control::registry::etcd::EtcdConfig;
 use crate::control::server::ListenAddress;
 use crate::control::tls::TlsFiles;
-use crate::daemon::{RegistryChoice, RemoteChoice, RunOptions, SourceCheck};
+use crate::daemon::{Offloads, RegistryChoice, RemoteChoice, RunOptions, SourceCheck};
 
 /// How a registry server runs.
 #[derive(Debug)]
@@ -70,6 +70,13 @@ pub fn run(args: RunArgs) -> Result<RunOptions, Failure> {
             SourceCheckArg::Off => SourceCheck::Off,
         },
         udp_buffer: usize::try_from(args.own.udp_buffer).unwrap_or(usize::MAX),
+        offloads: Offloads {
+            tun: !args.own.offloads.no_tun_offload,
+            udp_gso: !args.own.offloads.no_udp_gso,
+            udp_gro: !args.own.offloads.no_udp_gro,
+        },
+        batch: usize::try_from(args.own.offloads.batch).unwrap_or(1),
+        spin: Duration::from_micros(args.own.offloads.spin.unsigned_abs()),
     })
 }
 
@@ -168,6 +175,7 @@ mod tests {
     use super::super::args::{Command, ConfigCommand};
     use super::super::parse::parse;
     use super::*;
+    use crate::daemon::tuning;
 
     fn command(line: &str) -> Command {
         parse(line.split(' ').map(Into::into), |_| None).unwrap().command
@@ -204,6 +212,20 @@ mod tests {
         assert_eq!((options.renew_margin, options.lease_ttl), (Duration::from_hours(1), Duration::from_hours(24)));
         assert_eq!((options.healthz, options.tun_name.as_str(), options.workers), (None, "flannel%d", 1));
         assert_eq!((options.keep_device, options.source_check), (false, SourceCheck::Strict));
+        assert_eq!((options.offloads, options.batch), (Offloads::ALL, tuning::BATCH));
+    }
+
+    #[test]
+    fn each_offload_has_a_switch_of_its_own() {
+        let offloads = |line: &str| run_options(line).unwrap().offloads;
+        assert_eq!(offloads(" -no-tun-offload"), Offloads { tun: false, ..Offloads::ALL });
+        assert_eq!(offloads(" -no-udp-gso=true -no-udp-gro=false"), Offloads { udp_gso: false, ..Offloads::ALL });
+        assert_eq!(offloads(" --no-udp-gro"), Offloads { udp_gro: false, ..Offloads::ALL });
+        assert_eq!(run_options(" -batch 1").unwrap().batch, 1);
+        assert_eq!(run_options(" --batch=256").unwrap().batch, 256);
+        assert_eq!(run_options(" --spin 0").unwrap().spin, Duration::ZERO);
+        assert_eq!(run_options("").unwrap().spin, tuning::SPIN);
+        assert!(run_options(" --spin 10001").is_err());
     }
 
     #[test]

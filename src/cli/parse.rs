@@ -132,6 +132,14 @@ mod tests {
     }
 
     #[test]
+    fn offloads_are_switched_off_by_variables_too() {
+        let args =
+            run("felt run", &[("FELT_NO_TUN_OFFLOAD", "true"), ("FELT_NO_UDP_GRO", "1"), ("FELT_BATCH", "8")]).own.offloads;
+        assert_eq!((args.no_tun_offload, args.no_udp_gso, args.no_udp_gro, args.batch), (true, false, true, 8));
+        assert!(!run("felt run -no-udp-gso=false", &[("FELT_NO_UDP_GSO", "true")]).own.offloads.no_udp_gso);
+    }
+
+    #[test]
     fn the_last_of_a_repeated_flag_counts() {
         assert_eq!(run("felt run -v 1 -v=2 -keep-device -keep-device=F", &[]).log.v, 2);
         assert!(!run("felt run -keep-device -keep-device=F", &[]).own.keep_device);
@@ -146,6 +154,8 @@ mod tests {
             ("FLANNELD_IP_MASQ", "yes", "expected true or false"),
             ("FELT_SOURCE_CHECK", "none", "expected one of strict, address, off"),
             ("FELT_WORKERS", "17", "from 1 to 16"),
+            ("FELT_BATCH", "0", "from 1 to 256"),
+            ("FELT_NO_UDP_GSO", "perhaps", "expected true or false"),
         ] {
             let error = parse_line("felt run", &[(variable, value)]).unwrap_err();
             let text = error.to_string();

@@ -11,12 +11,14 @@ use tokio::time::Instant;
 
 use super::device::{self, DeviceError, OverlayDevice};
 use super::interface::External;
-use super::options::RunOptions;
+use super::offloads::OffloadWatch;
+use super::options::{Offloads, RunOptions};
 use super::tuning;
 use super::worker::Ports;
-use crate::net::Prefix4;
-use crate::port::os::{OsTun, OsUdp};
+use crate::net::{Prefix4, Supers};
+use crate::port::os::{OsTun, OsUdp, TurnLimit, UdpOffloads};
 use crate::sys::netlink::{Monitor, Netlink, NetlinkError};
+use crate::sys::tun::TunQueue;
 use crate::sys::udp::{BufferBytes, UdpError, UdpSocket};
 
 /// Outer IPv4 and UDP headers of a datagram, in bytes.
@@ -58,6 +60,10 @@ pub struct Plan {
     pub bind: SocketAddr,
     /// Buffers asked for each socket.
     pub buffers: BufferBytes,
+    /// Which offloads may be used.
+    pub offloads: Offloads,
+    /// Packets per turn and direction.
+    pub batch: usize,
 }
 
 /// What a look at the device found.
@@ -83,6 +89,7 @@ struct Up {
     name: String,
     index: u32,
     granted: BufferBytes,
+    offloads: OffloadWatch,
     /// When news was last looked at.
     looked: Option<Instant>,
     /// When news that has begun to gather is looked at.
@@ -106,9 +113,11 @@ impl Plan {
         let mtu = mtu.ok_or(BearerError::Mtu { found: underlay_mtu })?;
         let (name, queues, underlay) = (options.tun_name.clone(), options.workers, external.index);
         Ok(Self {
-            device: device::Plan { name, network, subnet, mtu, queues, underlay },
+            device: device::Plan { name, network, subnet, mtu, queues, offloads: options.offloads.tun, underlay },
             bind: SocketAddr::from((external.bind, port)),
             buffers: BufferBytes { receive: options.udp_buffer, send: options.udp_buffer },
+            offloads: options.offloads,
+            batch: options.batch,
         })
     }
 }
@@ -229,6 +238,11 @@ impl Bearer {
         self.up.as_ref().map_or(self.plan.buffers, |up| up.granted)
     }
 
+    /// Which offloads are in use, and which have failed; `None` without a device.
+    pub fn offloads(&mut self) -> Option<&mut OffloadWatch> {
+        self.up.as_mut().map(|up| &mut up.offloads)
+    }
+
     /// The plan from now on; the device keeps the name it has got.
     fn adopt(&mut self, plan: &Plan) {
         let name = std::mem::take(&mut self.plan.device.name);
@@ -244,6 +258,8 @@ impl Bearer {
         let device = OverlayDevice::bring_up(&self.plan.device, &netlink)?;
         // A device that was made anew keeps its name, also where only a template was given.
         self.plan.device.name.clone_from(&device.name);
+        let ports = self.equip(device.queues, sockets)?;
+        let offloads = OffloadWatch::of(&ports);
         tracing::info!(
             device = device.name,
             address = %self.plan.device.address(),
@@ -251,22 +267,31 @@ impl Bearer {
             socket = %self.plan.bind,
             receive_buffer = granted.receive,
             send_buffer = granted.send,
+            offloads = %offloads.in_use(),
             "tunnel up"
         );
-        self.up = Some(Up { netlink, monitor, name: device.name, index: device.index, granted, looked: None, due: None });
-        let pairs = device.queues.into_iter().zip(sockets);
-        let pairs: Vec<_> = pairs.collect();
-        let supers = pairs
-            .first()
-            .map_or(crate::sys::tun::Supers::None, |(queue, _)| OsTun::negotiate(queue, crate::sys::tun::Supers::TcpAndUdp));
-        let limit = crate::port::os::TurnLimit { packets: tuning::BATCH, bytes: 256 << 10 };
-        Ok(pairs
-            .into_iter()
-            .map(|(queue, socket)| Ports {
-                tun: OsTun::new(queue, limit, supers),
-                udp: OsUdp::new(socket, tuning::BATCH, crate::port::os::UdpOffloads::ALL),
-            })
-            .collect())
+        let (name, index) = (device.name, device.index);
+        self.up = Some(Up { netlink, monitor, name, index, granted, offloads, looked: None, due: None });
+        Ok(ports)
+    }
+
+    /// Makes ports of queues of a device that is up and of the sockets that go with them, with those offloads that work.
+    fn equip(&self, queues: Vec<TunQueue>, sockets: Vec<UdpSocket>) -> Result<Vec<Ports>, BearerError> {
+        let Plan { offloads, batch, .. } = self.plan;
+        // It is the device's, so it is set once all queues are there.
+        let wanted = Supers { tcp: offloads.tun, udp: offloads.tun };
+        let supers = queues.first().map_or(Supers::default(), |queue| OsTun::negotiate(queue, wanted));
+        let limit = TurnLimit { packets: batch, bytes: tuning::TURN_BYTES };
+        let udp_offloads = UdpOffloads { gso: offloads.udp_gso, gro: offloads.udp_gro };
+        let pairs = queues.into_iter().zip(sockets);
+        let ports = pairs.map(|(queue, socket)| {
+            let (mut tun, udp) = (OsTun::new(queue, limit, supers), OsUdp::new(socket, batch, udp_offloads));
+            if !tun.probe().map_err(|_| DeviceError::Gone { name: self.plan.device.name.clone() })? {
+                tracing::debug!("the device takes no packets yet: whether it takes super-packets will be seen");
+            }
+            Ok(Ports { tun, udp })
+        });
+        ports.collect()
     }
 }
 
@@ -310,6 +335,9 @@ mod tests {
             node_id: None,
             source_check: SourceCheck::Strict,
             udp_buffer: 4096,
+            offloads: Offloads::ALL,
+            batch: tuning::BATCH,
+            spin: Duration::ZERO,
         }
     }
 

@@ -1,7 +1,6 @@
 //! What a node does as it comes to hold a lease, changes to another one, or loses it: the device, the file, the snapshot.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use super::bearer::{Bearer, BearerError, Plan};
 use super::node::Node;
@@ -112,11 +111,9 @@ impl Node {
         // The answer may have been long in coming.
         self.look_for_interface();
         let (bearer, ports) = Bearer::raise(self.plan(own)?)?;
-        let granted = bearer.granted();
-        self.metrics.gauges.receive_buffer_bytes.store(granted.receive as u64, Relaxed);
-        self.metrics.gauges.send_buffer_bytes.store(granted.send as u64, Relaxed);
         self.workers.equip(ports);
         self.bearer = Some(bearer);
+        self.show_bearer();
         Ok(())
     }
 

@@ -23,6 +23,7 @@ pub mod interface;
 mod machine_id;
 mod news;
 mod node;
+mod offloads;
 mod options;
 mod overlay;
 mod paths;
@@ -40,7 +41,7 @@ mod workers;
 
 pub use crate::forward::SourceCheck;
 pub use bearer::BearerError;
-pub use options::{RegistryChoice, RemoteChoice, RunOptions};
+pub use options::{Offloads, RegistryChoice, RemoteChoice, RunOptions};
 pub use overlay::OverlayError;
 pub use registry::{RegistryChoiceError, open_registry};
 pub use run::{RunError, run};

@@ -21,7 +21,7 @@ use super::overlay::Overlay;
 use super::paths::Paths;
 use super::reconfigure::Pending;
 use super::run::RunError;
-use super::tuning::Tuning;
+use super::tuning::{Sizes, Tuning};
 use super::worker::{Snapshot, WorkerNews};
 use super::workers::Workers;
 use crate::control::registry::{AcquireRequest, Registry};
@@ -99,8 +99,8 @@ impl Node {
         let keeper = Keeper::new(settings, previous, rand::random());
         let snapshots = Publisher::new(Snapshot { tunnel: None, table: Arc::clone(&overlay.table) });
         let (sender, worker_news) = mpsc::unbounded_channel();
-        let workers =
-            Workers::start(options.workers, Tuning::default(), &snapshots, &health, &sender).map_err(RunError::Workers)?;
+        let tuning = Tuning { sizes: Sizes::for_batch(options.batch), spin: options.spin };
+        let workers = Workers::start(options.workers, tuning, &snapshots, &health, &sender).map_err(RunError::Workers)?;
         metrics.set_workers(workers.counters());
         let pulse = health.watch("registry task", clock::now());
         let calls = Calls::new(Arc::clone(&registry));

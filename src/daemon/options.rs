@@ -43,6 +43,30 @@ pub struct RunOptions {
     pub source_check: SourceCheck,
     /// Socket buffer asked of the kernel, each way, in bytes.
     pub udp_buffer: usize,
+    /// What may be left to the kernel and the devices, where they can.
+    pub offloads: Offloads,
+    /// Packets, or super-packets, moved per turn and direction, and at most in one system call; at least one.
+    pub batch: usize,
+    /// How long a worker may look for packets before it sleeps; zero: not at all.
+    pub spin: Duration,
+}
+
+/// Which offloads may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offloads {
+    /// Super-packets through the TUN device.
+    pub tun: bool,
+    /// Trains of datagrams sent in one message.
+    pub udp_gso: bool,
+    /// Trains of datagrams received in one message.
+    pub udp_gro: bool,
+}
+
+impl Offloads {
+    /// All that the kernel has.
+    pub const ALL: Self = Self { tun: true, udp_gso: true, udp_gro: true };
+    /// Packet by packet.
+    pub const NONE: Self = Self { tun: false, udp_gso: false, udp_gro: false };
 }
 
 /// Which registry, and what is needed to use it.

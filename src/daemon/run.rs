@@ -73,7 +73,9 @@ impl RunError {
     /// Whether the system does not let us, so that somebody has to grant something or give something up.
     #[must_use]
     pub fn is_permission(&self) -> bool {
-        let of_tun = |error: &TunError| !matches!(error, TunError::InvalidName { .. } | TunError::Other { .. });
+        let of_tun = |error: &TunError| {
+            !matches!(error, TunError::InvalidName { .. } | TunError::NoOffloads { .. } | TunError::Other { .. })
+        };
         match self {
             Self::Tun(error)
             | Self::Device(DeviceError::Tun(error))

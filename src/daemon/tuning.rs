@@ -9,6 +9,9 @@ pub const BATCH: usize = 64;
 /// Bytes of a slot: the largest super-packet, the largest train.
 pub const SLOT_BYTES: usize = 65_536;
 
+/// Bytes read from the TUN per turn at most: a few super-packets that the cache holds until they have left.
+pub const TURN_BYTES: usize = 256 << 10;
+
 /// Bytes of an ICMP error: the headers, and as much of the offender as is quoted.
 pub const ANSWER_BYTES: usize = 128;
 
@@ -16,6 +19,9 @@ pub const ANSWER_BYTES: usize = 128;
 pub const GATHERED: usize = 1_024;
 /// See [`GATHERED`].
 pub const PIECES: usize = 8_192;
+
+/// How long a worker may go on looking for packets before it sleeps, unless asked for otherwise.
+pub const SPIN: Duration = Duration::from_micros(50);
 
 /// How a worker runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -18,6 +18,7 @@ impl Node {
     pub(super) fn on_tick(&mut self) -> Result<(), RunError> {
         self.ticks = self.ticks.wrapping_add(1);
         self.look_at_paths();
+        self.show_bearer();
         if !self.file_is_right
             && let Some(lease) = self.keeper.held().cloned()
         {
@@ -71,6 +72,7 @@ impl Node {
         match plan.and_then(|plan| bearer.replace(&plan)) {
             Ok(ports) => {
                 self.workers.equip(ports);
+                self.show_bearer();
                 if self.trouble.device.is_over() {
                     tracing::info!("the TUN device is back");
                 }

@@ -16,7 +16,7 @@ use super::clock;
 use super::spin::Spin;
 use super::tuning::Tuning;
 use super::turn::{Broken, Turn};
-use crate::forward::{Counters, Forwarder, Tunnel};
+use crate::forward::{Counters, DropReason, Forwarder, Tunnel};
 use crate::lease::{LeaseTable, TableReader};
 use crate::net::Moment;
 use crate::obs::Pulse;
@@ -95,10 +95,11 @@ pub(super) struct Worker {
     spin: Spin,
 }
 
-/// What the kernel said last of datagrams the socket had no room for.
+/// What ports count for themselves: datagrams the socket had no room for, packets that asked for something unknown.
 #[derive(Default)]
 struct Overflows {
     seen: u32,
+    misread: u64,
     look_at: Moment,
 }
 
@@ -167,7 +168,7 @@ impl Worker {
         let Ports { tun, udp } = &mut **ports;
         let now = clock::now();
         if now >= self.overflows.look_at {
-            self.overflows.look(now, udp, self.forwarder.counters());
+            self.overflows.look(now, tun, udp, self.forwarder.counters());
         }
 
         self.turn.run(now, &mut self.forwarder, &mut self.reader.batch(), tun, udp)
@@ -221,8 +222,10 @@ impl Worker {
 
 impl Overflows {
     /// Counts what has come about since the last look; to be called about once per beat.
-    fn look(&mut self, now: Moment, udp: &OsUdp, counters: &Counters) {
+    fn look(&mut self, now: Moment, tun: &OsTun, udp: &OsUdp, counters: &Counters) {
         self.look_at = now + IDLE_BEAT;
+        counters.count_drop(DropReason::BadOffload, tun.misread() - self.misread);
+        self.misread = tun.misread();
         if let Ok(seen) = udp.socket().receive_drops() {
             counters.receive_overflows.add(u64::from(seen.wrapping_sub(self.seen)));
             self.seen = seen;

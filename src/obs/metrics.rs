@@ -35,8 +35,23 @@ pub struct Gauges {
     pub receive_buffer_bytes: AtomicU64,
     /// Send buffer granted to each underlay socket, in bytes.
     pub send_buffer_bytes: AtomicU64,
+    /// Which offloads are in use.
+    pub offloads: OffloadGauges,
     // Milliseconds after the clock's origin; negative: no end.
     lease_expires_ms: AtomicI64,
+}
+
+/// Which offloads are in use by all workers.
+#[derive(Debug, Default)]
+pub struct OffloadGauges {
+    /// TCP super-packets through the TUN device.
+    pub tun_tso: AtomicBool,
+    /// UDP super-packets through the TUN device.
+    pub tun_uso: AtomicBool,
+    /// Trains of datagrams sent in one message.
+    pub udp_gso: AtomicBool,
+    /// Trains of datagrams received in one message.
+    pub udp_gro: AtomicBool,
 }
 
 /// Everything a scrape shows.
@@ -107,6 +122,10 @@ impl Scrape {
         counters(to, "felt_bytes", "Bytes of inner packets forwarded", "direction", bytes)?;
         let batches = direction(totals.egress_batches, totals.ingress_batches);
         counters(to, "felt_batches", "Batches that were not empty", "direction", batches)?;
+        let supers = direction(totals.egress_supers, totals.ingress_supers);
+        counters(to, "felt_supers", "Super-packets passed through the TUN device", "direction", supers)?;
+        let trains = direction(totals.egress_trains, totals.ingress_trains);
+        counters(to, "felt_trains", "Trains of several datagrams passed in one piece", "direction", trains)?;
         let drops = totals.drops().map(|(reason, count)| (reason.as_str(), count));
         counters(to, "felt_drops", "Packets dropped, by reason", "reason", drops)?;
         let icmp = [("sent", totals.icmp_sent), ("suppressed", totals.icmp_suppressed)];
@@ -127,6 +146,10 @@ impl Scrape {
         let (receive, send) = (load(&gauges.receive_buffer_bytes), load(&gauges.send_buffer_bytes));
         gauge(to, "felt_receive_buffer_bytes", "Receive buffer granted to each underlay socket", receive)?;
         gauge(to, "felt_send_buffer_bytes", "Send buffer granted to each underlay socket", send)?;
+        let on = |flag: &AtomicBool| u64::from(flag.load(Relaxed));
+        let OffloadGauges { tun_tso, tun_uso, udp_gso, udp_gro } = &gauges.offloads;
+        let offloads = [("tun_tso", on(tun_tso)), ("tun_uso", on(tun_uso)), ("udp_gso", on(udp_gso)), ("udp_gro", on(udp_gro))];
+        gauges_of(to, "felt_offload_enabled", "Whether an offload is in use by all workers", "offload", offloads)?;
         counter(to, "felt_registry_resyncs", "Whole snapshots taken in from the registry", load(&gauges.resyncs))?;
         counter(to, "felt_registry_errors", "Registry calls that failed", load(&gauges.registry_errors))?;
         counter(to, "felt_leases_acquired", "Leases acquired since start", load(&gauges.acquired))?;
@@ -144,6 +167,20 @@ fn counters<'a>(
     let mut family = to.encode_descriptor(name, help, None, MetricType::Counter)?;
     for (value, count) in samples {
         ConstCounter::new(count).encode(family.encode_family(&[(label, value)])?)?;
+    }
+    Ok(())
+}
+
+fn gauges_of<'a>(
+    to: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    label: &str,
+    samples: impl IntoIterator<Item = (&'a str, u64)>,
+) -> fmt::Result {
+    let mut family = to.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    for (value, number) in samples {
+        ConstGauge::new(number).encode(family.encode_family(&[(label, value)])?)?;
     }
     Ok(())
 }
@@ -170,12 +207,15 @@ mod tests {
         metrics.set_workers(vec![Arc::clone(&worker), Arc::new(Counters::default())]);
         metrics.gauges.set_lease_expiry(Some(Moment::from_origin(Duration::from_secs(100))));
         metrics.gauges.peers.store(2, Relaxed);
+        metrics.gauges.offloads.udp_gso.store(true, Relaxed);
         let text = metrics.exposition(Moment::from_origin(Duration::from_secs(40)));
         for line in [
             "felt_packets_total{direction=\"egress\"} 7",
             "felt_drops_total{reason=\"no_route\"} 3",
             "felt_lease_seconds 60",
             "felt_peers 2",
+            "felt_offload_enabled{offload=\"udp_gso\"} 1",
+            "felt_offload_enabled{offload=\"tun_uso\"} 0",
             "# TYPE felt_registry_resyncs counter",
             "# EOF",
         ] {

@@ -6,9 +6,8 @@ use std::str::FromStr;
 use crate::bench::Path;
 use crate::lab::{LabError, LabName, LabPlan, Link, RegistryKind};
 
-/// Options that take `felt run` back to one packet a system call: every offload off, batches of one
-/// (`--no-tun-offload --no-udp-gso --no-udp-gro --batch 1`, for a daemon that has them).
-pub const PLAIN_ARGS: &[&str] = &[];
+/// Options that take `felt run` back to one packet a system call: every offload off, batches of one.
+pub const PLAIN_ARGS: &[&str] = &["--no-tun-offload", "--no-udp-gso", "--no-udp-gro", "--batch", "1"];
 
 /// Network of the kernel's vxlan, beside Felt's own.
 const VXLAN_CONFIG: &str = r#"{"Network": "10.98.0.0/16"}"#;

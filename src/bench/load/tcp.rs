@@ -85,7 +85,8 @@ pub fn bulk(ends: &Ends, plan: Bulk, interrupt: &Interrupt) -> Result<BulkReport
     for _ in 0..plan.streams {
         interrupt.check()?;
         let attempt = || format!("connect {} with {to}", ends.client.address);
-        let client = open_at(&ends.client, "a TCP connection", || connect(SocketAddr::new(ends.client.address, 0), to))?;
+        let client =
+            open_at(&ends.client, &format!("a TCP connection to {to}"), || connect(SocketAddr::new(ends.client.address, 0), to))?;
         let server = accept(&listener).map_err(BenchError::load(attempt()))?;
         pairs.push(if plan.reverse { (server, client) } else { (client, server) });
     }

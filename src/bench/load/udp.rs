@@ -23,9 +23,9 @@ const BURST: usize = 64;
 /// How long the receiver waits for a datagram before it looks whether more are to come.
 const GLANCE: Duration = Duration::from_millis(5);
 
-/// How long after the last was sent a datagram may arrive and still count. Long enough for a thread that had to wait for a
-/// processor; what stands in queues beyond that was offered faster than the path carries it.
-const GRACE: Duration = Duration::from_millis(15);
+/// How long after the last was sent a datagram may arrive and still count: this, and a twentieth of the trial. Long enough
+/// for a thread that had to wait for a processor; what still stands in queues then was offered faster than it is carried.
+const GRACE: Duration = Duration::from_millis(20);
 
 /// A sender and a receiver of datagrams of one size.
 pub struct Blaster {
@@ -58,7 +58,7 @@ impl Blaster {
         let state = State::default();
         let begin = Instant::now();
         let (sent, arrived) = thread::scope(|scope| {
-            let receiver = scope.spawn(|| receive(counter, tag, &state, begin, time + GRACE));
+            let receiver = scope.spawn(|| receive(counter, tag, &state, begin, time + time / 20 + GRACE));
             let sent = send(sender, tag, rate, begin, time);
             state.sent.store(*sent.as_ref().unwrap_or(&0), Ordering::Relaxed);
             state.done.store(true, Ordering::Release);

@@ -295,43 +295,6 @@ mod tests {
     }
 
     #[test]
-    fn tmp_full() {
-        let mut report = report();
-        report.results.clear();
-        let mut n = 0.0;
-        for underlay in Underlay::ALL {
-            for path in Path::ALL {
-                for measure in Measure::ALL {
-                    if measure == Measure::CpuDaemons && matches!(path, Path::Veth | Path::Vxlan) {
-                        continue;
-                    }
-                    n += 1.0;
-                    let base = match measure.unit() {
-                        "Gb/s" => 20.0,
-                        "packets/s" => 300_000.0,
-                        "us" => 90.0,
-                        _ => 1.1,
-                    };
-                    let v = base * (0.6 + (n * 7.0 % 10.0) / 10.0);
-                    report.results.push(Row {
-                        underlay,
-                        path,
-                        measure,
-                        unit: measure.unit(),
-                        median: v,
-                        min: v * 0.93,
-                        max: v * 1.08,
-                        runs: 3,
-                        ratio_to_vxlan: Some(0.05 + n % 4.0),
-                    });
-                }
-            }
-        }
-        std::fs::write("/tmp/full.svg", svg(&report)).unwrap();
-        println!("{}", crate::bench::show::table(&report));
-    }
-
-    #[test]
     fn it_is_well_formed() {
         let picture = svg(&report());
         let mut open: Vec<&str> = Vec::new();

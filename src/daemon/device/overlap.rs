@@ -119,6 +119,7 @@ mod tests {
             subnet: "10.5.1.0/24".parse().unwrap(),
             mtu: 1472,
             queues: 1,
+            offloads: true,
             underlay: VETH,
         };
         let address = |&(device, text): &(u32, &str)| LinkAddress {

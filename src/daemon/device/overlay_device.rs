@@ -24,6 +24,8 @@ pub struct Plan {
     pub mtu: u32,
     /// Queues wanted, at least one.
     pub queues: usize,
+    /// Whether super-packets may pass, where the kernel has them.
+    pub offloads: bool,
     /// Index of the external interface.
     pub underlay: u32,
 }
@@ -80,7 +82,7 @@ impl OverlayDevice {
         if existing.is_some_and(|link| link.carrier && link.kind == Some(LinkKind::Tun)) {
             return Err(TunError::Busy { device: name }.into());
         }
-        let queues = open(&name, existing, plan.queues)?;
+        let queues = open(&name, existing, plan)?;
         let name = queues.first().map(|queue| queue.name().to_owned()).unwrap_or(name);
         let index = netlink.link(&name)?.index;
         let ours = existing.is_none_or(|link| link.alias.as_deref() == Some(ALIAS));
@@ -147,21 +149,40 @@ fn left_behind(plan: &Plan, links: &[Link], netlink: &Netlink) -> Result<Option<
     Ok(found.map(|link| link.name.clone()))
 }
 
-/// Opens the queues. An existing TUN device that was made for one queue, or for several, stays that way: it is worth more
-/// than the number of queues.
-fn open(name: &str, existing: Option<&Link>, wanted: usize) -> Result<Vec<TunQueue>, TunError> {
-    let (mode, other) = if wanted > 1 { (Multiqueue::Yes, Multiqueue::No) } else { (Multiqueue::No, Multiqueue::Yes) };
-    let first = match TunQueue::open_vnet(name, mode) {
+/// Opens the queues, with headers for super-packets if there is to be such.
+fn open(name: &str, existing: Option<&Link>, plan: &Plan) -> Result<Vec<TunQueue>, TunError> {
+    let bare = |mode| move |name: &str| TunQueue::open(name, mode);
+    let vnet = |mode| move |name: &str| TunQueue::open_vnet(name, mode);
+    let (mode, other) = if plan.queues > 1 { (Multiqueue::Yes, Multiqueue::No) } else { (Multiqueue::No, Multiqueue::Yes) };
+    if plan.offloads {
+        match open_all(name, existing, plan.queues, vnet(mode), vnet(other)) {
+            Err(error @ TunError::NoOffloads { .. }) => tracing::warn!("{error}"),
+            opened => return opened,
+        }
+    }
+    open_all(name, existing, plan.queues, bare(mode), bare(other))
+}
+
+/// Opens `wanted` queues by `open`. An existing TUN device that was made for one queue, or for several, stays that way and
+/// gets one by `other`: it is worth more than the number of queues.
+fn open_all(
+    name: &str,
+    existing: Option<&Link>,
+    wanted: usize,
+    open: impl Fn(&str) -> Result<TunQueue, TunError>,
+    other: impl Fn(&str) -> Result<TunQueue, TunError>,
+) -> Result<Vec<TunQueue>, TunError> {
+    let first = match open(name) {
         Err(TunError::OtherKind { device }) if existing.is_some_and(|link| link.kind == Some(LinkKind::Tun)) => {
             tracing::info!(device, "the existing device was made for another number of queues: using one");
-            return Ok(vec![TunQueue::open_vnet(name, other)?]);
+            return Ok(vec![other(name)?]);
         }
         first => first?,
     };
     let name = first.name().to_owned();
     let mut queues = vec![first];
     while queues.len() < wanted {
-        queues.push(TunQueue::open_vnet(&name, mode)?);
+        queues.push(open(&name)?);
     }
     Ok(queues)
 }

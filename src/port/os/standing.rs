@@ -64,7 +64,7 @@ impl Switch {
 
     /// Takes it out of use, if it is in use, because the kernel said `errno`.
     #[cold]
-    pub(super) fn refuse(&self, errno: i32) {
+    pub fn refuse(&self, errno: i32) {
         let _ = self.state.compare_exchange(ON, errno.max(1), Relaxed, Relaxed);
     }
 }
@@ -76,7 +76,9 @@ impl Default for Switch {
 }
 
 impl UdpStanding {
-    pub(super) fn new(gso: bool, gro: bool) -> Self {
+    /// Trains both ways, each if it is there.
+    #[must_use]
+    pub fn new(gso: bool, gro: bool) -> Self {
         Self { gso: Switch::new(gso), gro: Switch::new(gro), segments: AtomicUsize::new(TRAIN_DATAGRAMS) }
     }
 

@@ -8,9 +8,9 @@ use super::probe;
 use super::standing::{Switch, TunStanding};
 use super::supers::{self, Doubts, Inward, is_gone};
 use crate::buf::{Batch, Datagram, Gather};
-use crate::net::{self, Offload};
+use crate::net::{Offload, Supers};
 use crate::port::TunPort;
-use crate::sys::tun::{Supers, TunQueue};
+use crate::sys::tun::TunQueue;
 
 /// How much one call of `recv` takes at most, so that neither the other direction waits nor the cache overflows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,21 +43,17 @@ impl OsTun {
     /// Takes over `queue`, through which the kernel hands out `supers`, as [`negotiate`](Self::negotiate) found.
     #[must_use]
     pub fn new(queue: TunQueue, limit: TurnLimit, supers: Supers) -> Self {
-        let (tso, uso) = (Switch::new(supers >= Supers::Tcp), Switch::new(supers >= Supers::TcpAndUdp));
+        let (tso, uso) = (Switch::new(supers.tcp), Switch::new(supers.udp));
         Self { queue, limit, standing: Arc::new(TunStanding { tso, uso }), doubts: Doubts::default(), misread: 0 }
     }
 
     /// Has the kernel hand out the most it can of `wanted` through the device of `queue`, once all its queues are open.
     #[must_use]
     pub fn negotiate(queue: &TunQueue, wanted: Supers) -> Supers {
-        let wanted = if queue.has_vnet() { wanted } else { Supers::None };
-        let ladder = [Supers::TcpAndUdp, Supers::Tcp].into_iter().filter(|supers| *supers <= wanted);
-        let taken = ladder.into_iter().find(|supers| queue.set_supers(*supers).is_ok());
-        taken.unwrap_or_else(|| {
-            // Said at opening already; a refusal then would have been an error.
-            let _ = queue.set_supers(Supers::None);
-            Supers::None
-        })
+        let wanted = if queue.has_vnet() { wanted } else { Supers::default() };
+        // The last is what the device was opened with, so it does not matter whether it can be set again.
+        let ladder = [wanted, Supers { udp: false, ..wanted }, Supers::default()];
+        ladder.into_iter().find(|supers| queue.set_supers(*supers).is_ok()).unwrap_or_default()
     }
 
     /// Finds out whether the device takes super-packets, and does without those it does not. To be asked once the device is
@@ -73,6 +69,12 @@ impl OsTun {
     #[must_use]
     pub fn queue(&self) -> &TunQueue {
         &self.queue
+    }
+
+    /// Gives the queue back.
+    #[must_use]
+    pub fn into_queue(self) -> TunQueue {
+        self.queue
     }
 
     /// Which offloads are in use, to be watched from elsewhere.
@@ -127,8 +129,8 @@ impl TunPort for OsTun {
         Ok(refused)
     }
 
-    fn supers(&self) -> net::Supers {
-        net::Supers { tcp: self.standing.tso.is_on(), udp: self.standing.uso.is_on() }
+    fn supers(&self) -> Supers {
+        Supers { tcp: self.standing.tso.is_on(), udp: self.standing.uso.is_on() }
     }
 
     fn send_gathered(&mut self, packets: &Gather, memory: &Batch<Datagram>) -> io::Result<usize> {

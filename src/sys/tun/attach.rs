@@ -37,10 +37,7 @@ pub(super) fn attach(node: &str, name: &str, multiqueue: Multiqueue, framing: Fr
     let name = set_interface(fd.as_fd(), name, multiqueue, framing)
         .map_err(|error| TunError::from_attach(name, error, capability::has_net_admin() == Some(true)))?;
     if framing == Framing::Vnet {
-        describe_header(fd.as_fd()).map_err(|source| {
-            let attempt = "agree on packet headers (Linux 4.0 or newer, or no offloads, are needed) with";
-            TunError::Other { attempt, device: name.clone(), source }
-        })?;
+        describe_header(fd.as_fd()).map_err(|source| TunError::NoOffloads { device: name.clone(), source })?;
     }
     Ok((fd, name))
 }

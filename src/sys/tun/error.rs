@@ -40,6 +40,9 @@ pub enum TunError {
         "a device {device} exists that is no TUN device of the expected kind: remove it (`ip link del {device}`) or choose another name"
     )]
     OtherKind { device: String },
+    /// The kernel is too old to say what its super-packets are.
+    #[error("no offloads with TUN device {device} ({source}): they need Linux 4.0 or newer; go on without them")]
+    NoOffloads { device: String, source: io::Error },
     /// Anything else.
     #[error("cannot {attempt} TUN device {device}: {source}")]
     Other { attempt: &'static str, device: String, source: io::Error },

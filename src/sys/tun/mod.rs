@@ -14,5 +14,5 @@ mod vnet;
 
 pub use attach::Multiqueue;
 pub use error::TunError;
-pub use queue::{Supers, TunQueue, WRITE_PARTS};
+pub use queue::{TunQueue, WRITE_PARTS};
 pub use vnet::VNET_BYTES;

@@ -9,22 +9,11 @@ use super::TunError;
 use super::attach::{self, Framing, Multiqueue, NODE};
 use super::vnet::{self, VNET_BYTES};
 use crate::buf::Packet;
-use crate::net::Offload;
+use crate::net::{Offload, Supers};
 
 /// Most parts of one packet to be written: the kernel's `UIO_MAXIOV` less one for the virtio-net header. With more, writes
 /// answer EMSGSIZE.
 pub const WRITE_PARTS: usize = 1_023;
-
-/// Which super-packets the kernel may hand out through a device. With any of them, checksums are left to the reader, too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Supers {
-    /// None: each packet as it would be on a wire.
-    None,
-    /// TCP over IPv4 and IPv6.
-    Tcp,
-    /// And UDP over both. Needs Linux 6.2.
-    TcpAndUdp,
-}
 
 /// One queue of a TUN device: whole IP packets, one a call, non-blocking.
 ///
@@ -69,18 +58,16 @@ impl TunQueue {
         self.framing == Framing::Vnet
     }
 
-    /// Which super-packets the kernel may hand out from now on, through all queues of the device.
+    /// Which super-packets the kernel may hand out from now on, through all queues of the device. With any of them, checksums
+    /// are left to the reader, too.
     ///
     /// # Errors
-    /// `EINVAL` when it knows no such ones. Nothing is changed then.
+    /// `EINVAL` when it knows no such ones, as with those of UDP before Linux 6.2. Nothing is changed then.
     pub fn set_supers(&self, supers: Supers) -> io::Result<()> {
         let tcp = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
-        let mask = match supers {
-            Supers::None => 0,
-            Supers::Tcp => tcp,
-            // One without the other is refused.
-            Supers::TcpAndUdp => tcp | libc::TUN_F_USO4 | libc::TUN_F_USO6,
-        };
+        // One of these without the other is refused.
+        let udp = libc::TUN_F_CSUM | libc::TUN_F_USO4 | libc::TUN_F_USO6;
+        let mask = if supers.tcp { tcp } else { 0 } | if supers.udp { udp } else { 0 };
         // SAFETY: TUNSETOFFLOAD takes a number, not a pointer.
         let result = unsafe { libc::ioctl(self.device.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(mask)) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -155,7 +142,7 @@ impl TunQueue {
         let device = Device::new(&configuration).map_err(|error| other("adopt", io::Error::other(error)))?;
         device.set_nonblock().map_err(|error| other("unblock", error))?;
         let queue = Self { device, name, framing, parts: Parts(Vec::with_capacity(WRITE_PARTS + 1)) };
-        queue.set_supers(Supers::None).map_err(|error| queue.failed("switch off the offloads of", error))?;
+        queue.set_supers(Supers::default()).map_err(|error| queue.failed("switch off the offloads of", error))?;
         Ok(queue)
     }
 

@@ -98,8 +98,8 @@ impl<S: Simd> Lane<S> {
     #[inline(always)]
     fn add(&mut self, vector: u8x32<S>) {
         let words: u32x8<S> = vector.bitcast();
-        self.whole = self.whole + words;
-        self.upper = self.upper + (words >> 16);
+        self.whole += words;
+        self.upper += words >> 16;
     }
 }
 

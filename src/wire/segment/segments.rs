@@ -38,13 +38,13 @@ impl<'a> Segments<'a> {
     #[inline]
     pub fn new(packet: &'a [u8], offload: &Offload) -> Result<Self, Uncuttable> {
         match (offload.segmentation, offload.checksum) {
-            (Some(segmentation), _) => Self::of_super_packet(packet, &segmentation),
+            (Some(segmentation), _) => Self::of_super_packet(packet, segmentation),
             (None, Some(field)) => Ok(Self { packet, cut: Cut::Complete(Place::find(packet, field)?) }),
             (None, None) => Ok(Self { packet, cut: Cut::Whole }),
         }
     }
 
-    fn of_super_packet(packet: &'a [u8], segmentation: &Segmentation) -> Result<Self, Uncuttable> {
+    fn of_super_packet(packet: &'a [u8], segmentation: Segmentation) -> Result<Self, Uncuttable> {
         let headers = Headers::find(packet).ok_or(Uncuttable::Headers)?;
         let (expected, found) = (segmentation.kind, headers.segment_kind());
         if expected != found {
@@ -139,8 +139,8 @@ mod tests {
         let segments = Segments::new(&PACKET, &cutting(SegmentKind::Tcp4, 4)).unwrap();
         assert_eq!((segments.count(), segments.segment_len()), (3, 44));
         assert_eq!([0, 1, 2, 3].map(|at| segments.len_of(at)), [44, 44, 43, 0]);
-        let expected: [(&[u8], [u8; 2], [u8; 2], [u8; 4], u8, [u8; 2]); 3] = [
-            (b"hell", [0xff, 0xff], [0x02, 0xbe], [0xff, 0xff, 0xff, 0xfe], 0xd0, [0x7d, 0x06]),
+        let expected = [
+            (&b"hell"[..], [0xff, 0xff], [0x02, 0xbe], [0xff, 0xff, 0xff, 0xfe], 0xd0, [0x7d, 0x06]),
             (b"o wo", [0, 0], [0x02, 0xbe], [0, 0, 0, 2], 0x50, [0x6b, 0xc5]),
             (b"rld", [0, 1], [0x02, 0xbe], [0, 0, 0, 6], 0x59, [0x7b, 0xdc]),
         ];
@@ -175,7 +175,9 @@ mod tests {
     fn what_cannot_be_cut_is_refused() {
         let with = |edits: &[(usize, u8)]| {
             let mut bytes = PACKET;
-            edits.iter().for_each(|(at, value)| bytes[*at] = *value);
+            for (at, value) in edits {
+                bytes[*at] = *value;
+            }
             Segments::new(&bytes, &cutting(SegmentKind::Tcp4, 4)).map(|_| ()).unwrap_err()
         };
         assert_eq!(with(&[(6, 0x20)]), Uncuttable::Headers, "a first fragment");
