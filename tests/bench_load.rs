@@ -88,6 +88,8 @@ fn datagrams_are_offered_at_the_rate_asked_for_and_counted() {
     let (_ground, ends) = raise();
     for payload_bytes in [64, 1400] {
         let mut blaster = Blaster::open(&ends, payload_bytes).unwrap();
+        // The first finds out where its neighbour is.
+        blaster.trial(100.0, Duration::from_millis(100)).unwrap();
         let before = traffic(&ends);
         let trial = blaster.trial(4000.0, Duration::from_millis(500)).unwrap();
         let sent = traffic(&ends).1 - before.1;

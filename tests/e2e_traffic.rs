@@ -215,7 +215,7 @@ fn pin_to_one_cpu() {
         libc::CPU_SET(cpu, &mut set);
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
     };
-    assert_eq!(pinned, 0, "{}", std::io::Error::last_os_error());
+    assert_eq!(pinned, 0, "{}", io::Error::last_os_error());
 }
 
 #[test]

@@ -87,3 +87,8 @@ fn tun_packet() {
 fn segments() {
     replay("segments", targets::segments);
 }
+
+#[test]
+fn coalesce() {
+    replay("coalesce", targets::coalesce);
+}

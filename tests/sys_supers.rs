@@ -1,5 +1,7 @@
 //! Super-packets through TUN devices of the running kernel. Needs root.
 
+#![allow(clippy::cast_possible_truncation, reason = "bytes made of counters, and lengths of packets")]
+
 mod sys_support;
 
 use std::io::{Read, Write};
@@ -106,7 +108,7 @@ fn a_train_of_datagrams_crosses_as_one_super_packet() {
     let bind = |address: &str| udp::UdpSocket::bind(address.parse().unwrap(), BufferBytes::default()).unwrap();
     let to = right.netns.run_in(|| bind("10.5.2.0:9000")).unwrap();
     let from = left.netns.run_in(|| bind("10.5.1.0:9000")).unwrap();
-    let bytes: Vec<u8> = (0..40 * 1400 + 9).map(|at| (at / 1400) as u8).collect();
+    let bytes: Vec<u8> = (0..40 * 1400 + 9u32).map(|at| (at / 1400) as u8).collect();
     let train = Outgoing { bytes: &bytes, peer: to.local(), ecn: Ecn::NotEct, segment_bytes: 1400 };
     assert_eq!(from.send(&mut Sender::new(1), std::iter::once(train)).unwrap(), 1);
     let stop = AtomicBool::new(false);

@@ -333,7 +333,9 @@ fn a_path_that_becomes_narrow_is_told_datagram_by_datagram() {
     .unwrap();
     let mut sent = Batch::<Datagram>::new(4, 65_536);
     let shapes = [[40, 1472, 1372], [20, 1372, 1372], [10, 1400, 1400], [30, 1472, 9]];
-    shapes.into_iter().for_each(|shape| train(&mut sent, peer, Ecn::Ect0, shape));
+    for shape in shapes {
+        train(&mut sent, peer, Ecn::Ect0, shape);
+    }
     sent.used_mut()[3].1.may_fragment = true;
     assert_eq!(left.send(&mut sent).unwrap(), 2);
     let refused: Vec<_> = sent.used().iter().map(|(_, note)| note.refused).collect();

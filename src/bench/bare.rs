@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::{io, process};
+use std::time::{Duration, Instant};
+use std::{io, process, thread};
 
 use ipnetwork::{IpNetwork, Ipv4Network};
 
@@ -17,6 +18,7 @@ const CLIENT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const PREFIX_LEN: u8 = 24;
 const MTU: u32 = 1500;
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Two namespaces joined by a veth pair, removed when dropped. It has one path: plain veth that keeps super-packets.
 #[derive(Debug)]
@@ -49,6 +51,9 @@ impl BareGround {
             settle(netlink, &link, CLIENT)
         })?;
         within(&server_netns, |netlink| settle(netlink, &netlink.link(UPLINK)?, SERVER))?;
+        for netns in [&client_netns, &server_netns] {
+            within(netns, await_running)?;
+        }
         Ok(Self { client, server })
     }
 }
@@ -79,6 +84,16 @@ fn settle(netlink: &Netlink, link: &Link, address: Ipv4Addr) -> Result<(), Netli
     netlink.set_mtu(link.index, MTU)?;
     netlink.add_address(link.index, on_link(address))?;
     netlink.set_up(link.index)
+}
+
+/// Waits until the device carries packets. The kernel sees to that a moment after both ends are up, later on a busy machine;
+/// what is sent before is lost. A device that never gets there shows in what is measured on it.
+fn await_running(netlink: &Netlink) -> Result<(), NetlinkError> {
+    let begin = Instant::now();
+    while !netlink.link(UPLINK)?.running && begin.elapsed() < PATIENCE {
+        thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
 }
 
 fn on_link(address: Ipv4Addr) -> IpNetwork {

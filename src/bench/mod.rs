@@ -1,6 +1,6 @@
 //! What `felt bench` measures and how it reports: paths between two containers side by side, on this machine, at this hour.
 //!
-//! A [`Plan`] says what to measure, a [`Ground`] gives two ends joined by the path asked for, [`run`] goes through the plan
+//! A [`Plan`] says what to measure, a [`Ground`] gives two ends joined by the path asked for, [`run()`] goes through the plan
 //! in interleaved rounds, and the [`Report`] that comes out is shown by [`show`] as a table, as JSON, as a chart, or beside
 //! an older one.
 //!

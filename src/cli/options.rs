@@ -225,7 +225,6 @@ mod tests {
         assert_eq!(run_options(" --batch=256").unwrap().batch, 256);
         assert_eq!(run_options(" --spin 0").unwrap().spin, Duration::ZERO);
         assert_eq!(run_options("").unwrap().spin, tuning::SPIN);
-        assert!(run_options(" --spin 10001").is_err());
     }
 
     #[test]

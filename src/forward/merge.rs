@@ -154,16 +154,16 @@ impl Merge {
 
 #[cfg(test)]
 mod tests {
-    use etherparse::PacketBuilder;
+    use etherparse::{IpHeaders, Ipv4Extensions, Ipv4Header, PacketBuilder};
 
     use super::*;
     use crate::net::Offload;
 
     /// The `number`th packet of 10 bytes of a flow, whichever transport.
     fn packet(udp: bool, flow: u16, number: u16) -> Vec<u8> {
-        let mut ip = etherparse::Ipv4Header { time_to_live: 63, identification: number, ..Default::default() };
+        let mut ip = Ipv4Header { time_to_live: 63, identification: number, ..Default::default() };
         (ip.source, ip.destination) = ([10, 5, 20, 3], [10, 5, 16, 2]);
-        let builder = PacketBuilder::ip(etherparse::IpHeaders::Ipv4(ip, Default::default()));
+        let builder = PacketBuilder::ip(IpHeaders::Ipv4(ip, Ipv4Extensions::default()));
         let mut bytes = Vec::new();
         if udp {
             builder.udp(1000 + flow, 80).write(&mut bytes, &[1; 10]).unwrap();
@@ -184,8 +184,6 @@ mod tests {
     fn piece(slot: usize, bytes: &[u8]) -> Piece {
         Piece { slot: u16::try_from(slot).unwrap(), start: 5, len: u32::try_from(bytes.len()).unwrap() }
     }
-
-    const BOTH: Supers = Supers { tcp: true, udp: true };
 
     /// Which of `packets` became one packet, in the order the packets go.
     fn merged(supers: Supers, packets: &[Vec<u8>]) -> Vec<Vec<u16>> {
@@ -211,9 +209,9 @@ mod tests {
     #[test]
     fn flows_in_turn_become_one_packet_each() {
         let packets: Vec<_> = (0..9).map(|at| packet(at % 3 == 2, at % 3, at / 3)).collect();
-        assert_eq!(merged(BOTH, &packets), [[0, 3, 6], [1, 4, 7], [2, 5, 8]]);
+        assert_eq!(merged(Supers::ALL, &packets), [[0, 3, 6], [1, 4, 7], [2, 5, 8]]);
         let apart: [&[u16]; 5] = [&[0, 3, 6], &[1, 4, 7], &[2], &[5], &[8]];
-        assert_eq!(merged(Supers { udp: false, ..BOTH }, &packets), apart);
+        assert_eq!(merged(Supers { udp: false, ..Supers::ALL }, &packets), apart);
         assert_eq!(merged(Supers::default(), &packets).len(), 9);
     }
 
@@ -223,10 +221,10 @@ mod tests {
         other[33] = 0x12;
         let packets = [packet(false, 0, 0), packet(false, 1, 0), other, packet(false, 0, 1), packet(false, 1, 1)];
         let expected: [&[u16]; 4] = [&[0], &[1, 4], &[2], &[3]];
-        assert_eq!(merged(BOTH, &packets), expected);
+        assert_eq!(merged(Supers::ALL, &packets), expected);
         let packets = [0, 1, 5, 6, 2].map(|number| packet(false, 0, number));
         let expected: [&[u16]; 3] = [&[0, 1], &[2, 3], &[4]];
-        assert_eq!(merged(BOTH, &packets), expected);
+        assert_eq!(merged(Supers::ALL, &packets), expected);
     }
 
     #[test]
@@ -236,9 +234,9 @@ mod tests {
         let flows = |number| [packet(false, 0, number), packet(true, 1, number)];
         let with = |middle: Vec<u8>| [&flows(0)[..], &[middle], &flows(1)[..]].concat();
         let together: [&[u16]; 3] = [&[0, 3], &[1, 4], &[2]];
-        assert_eq!(merged(BOTH, &with(elsewhere)), together);
-        assert_eq!(merged(BOTH, &with(icmp())), [[0], [1], [2], [3], [4]]);
-        assert_eq!(merged(BOTH, &with(vec![0x45; 3])), [[0], [1], [2], [3], [4]]);
+        assert_eq!(merged(Supers::ALL, &with(elsewhere)), together);
+        assert_eq!(merged(Supers::ALL, &with(icmp())), [[0], [1], [2], [3], [4]]);
+        assert_eq!(merged(Supers::ALL, &with(vec![0x45; 3])), [[0], [1], [2], [3], [4]]);
     }
 
     #[test]
@@ -246,7 +244,7 @@ mod tests {
         let many = u16::try_from(RUNS).unwrap() + 1;
         let packets: Vec<_> =
             (0..many).chain([many - 1, 1, 0]).zip(0..).map(|(flow, at)| packet(false, flow, at / many)).collect();
-        let found = merged(BOTH, &packets);
+        let found = merged(Supers::ALL, &packets);
         assert_eq!((found.len(), &found[0], &found[1]), (usize::from(many) + 1, &vec![0], &vec![1, many + 1]));
         assert_eq!((&found[usize::from(many) - 1], &found[usize::from(many)]), (&vec![many - 1, many], &vec![many + 2]));
     }
@@ -258,12 +256,12 @@ mod tests {
         let packets: Vec<_> = (0..4).map(|number| packet(false, 0, number)).collect();
         for turn in 0..2 {
             for (slot, bytes) in packets.iter().enumerate().skip(turn * 2) {
-                assert_eq!(merge.push(BOTH, &mut gather, piece(slot, bytes), bytes), slot < turn * 2 + 2);
+                assert_eq!(merge.push(Supers::ALL, &mut gather, piece(slot, bytes), bytes), slot < turn * 2 + 2);
             }
             merge.finish(&mut gather);
             assert_eq!(gather.packets().map(|packet| (packet.count(), packet.header().len())).collect::<Vec<_>>(), [(2, 40)]);
             gather.clear();
         }
-        assert_eq!(merged_by(&mut merge, BOTH, &packets), [[0, 1, 2, 3]]);
+        assert_eq!(merged_by(&mut merge, Supers::ALL, &packets), [[0, 1, 2, 3]]);
     }
 }

@@ -32,7 +32,7 @@ pub mod encap;
 mod forwarder;
 pub mod ingress;
 mod limiter;
-mod merge;
+pub mod merge;
 mod peers;
 #[cfg(test)]
 mod testing;

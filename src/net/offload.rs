@@ -42,6 +42,11 @@ pub struct Supers {
     pub udp: bool,
 }
 
+impl Supers {
+    /// Both.
+    pub const ALL: Self = Self { tcp: true, udp: true };
+}
+
 /// What a super-packet is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SegmentKind {

@@ -1,6 +1,9 @@
 //! What is fuzzed: every parser that reads bytes somebody else wrote. Each target takes any bytes and checks more than
 //! "does not panic": what was read must survive being written and read again.
 
+#[path = "../coalesce_support/check.rs"]
+mod check;
+
 use std::net::Ipv4Addr;
 use std::num::NonZeroU16;
 
@@ -101,6 +104,25 @@ fn checked_payload(packet: &[u8]) -> &[u8] {
     let pseudo = headers.pseudo_sum(packet, packet.len() - headers.transport_at);
     assert_eq!(checksum::add(pseudo, checksum::sum(&packet[headers.transport_at..])), 0xffff);
     &packet[headers.payload_at..]
+}
+
+/// A batch of inner packets, each behind its length in two bytes: what is merged can be cut again. The first byte says whether
+/// checksums are made right first, without which hardly anything would be merged.
+pub fn coalesce(data: &[u8]) {
+    let Some((&how, mut rest)) = data.split_first() else { return };
+    let mut packets = Vec::new();
+    while let Some((len, bytes)) = rest.split_first_chunk() {
+        let (packet, others) = bytes.split_at(bytes.len().min(u16::from_be_bytes(*len).into()));
+        let mut packet = packet.to_vec();
+        if let Some(headers) = Headers::find(&packet).filter(|_| how & 1 == 1) {
+            let field = headers.checksum_field();
+            packet.truncate(headers.packet_len);
+            check::mend(&mut packet, field.start.into(), usize::from(field.start + field.offset));
+        }
+        packets.push(packet);
+        rest = others;
+    }
+    check::merge_checked(&packets);
 }
 
 fn tunnel(source_check: SourceCheck) -> Tunnel {

@@ -63,7 +63,7 @@ pub(super) fn send(
                 refused += lost;
                 // With all of them refused, it is the device or the packets.
                 if let Some(matter) = matter.filter(|_| lost < packet.count()) {
-                    matter.is_refused(out, &error)?;
+                    matter.suffer(out, &error)?;
                 }
             }
         }
@@ -93,7 +93,7 @@ impl<'a> Matter<'a> {
 
     /// A super-packet was refused whose originals were not.
     #[cold]
-    fn is_refused(self, out: &mut impl Inward, error: &io::Error) -> io::Result<()> {
+    fn suffer(self, out: &mut impl Inward, error: &io::Error) -> io::Result<()> {
         let errno = error.raw_os_error().unwrap_or(libc::EINVAL);
         // For want of memory, say: of the moment.
         if matches!(errno, libc::ENOMEM | libc::ENOBUFS | libc::EAGAIN) {

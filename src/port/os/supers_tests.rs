@@ -1,5 +1,7 @@
 //! Writing to kernels that refuse super-packets.
 
+#![allow(clippy::cast_possible_truncation, reason = "few packets, small ones, and bytes made of counters")]
+
 use std::num::NonZeroU16;
 
 use super::*;

@@ -1,9 +1,14 @@
 //! Sending against kernels that refuse.
 
+#![allow(clippy::cast_possible_truncation, reason = "few datagrams, and bytes made of counters")]
+
 use proptest::prelude::*;
 
 use super::*;
 use crate::net::{Ecn, Endpoint};
+
+/// A datagram as it leaves.
+type Arrival = (Vec<u8>, Endpoint, Ecn);
 
 /// A kernel with a way of its own to refuse things.
 #[derive(Debug)]
@@ -24,7 +29,7 @@ struct Kernel {
     burst: usize,
     splitting: bool,
     calls: usize,
-    wire: Vec<(Vec<u8>, Endpoint, Ecn)>,
+    wire: Vec<Arrival>,
 }
 
 impl Kernel {
@@ -115,7 +120,7 @@ fn slot(mark: u8, count: usize, size: u16, last: usize) -> Slot {
 }
 
 /// Each datagram of `slots` as it should arrive, and whether it is said to have been refused.
-fn datagrams(slots: &[Slot]) -> Vec<((Vec<u8>, Endpoint, Ecn), Option<Refusal>)> {
+fn datagrams(slots: &[Slot]) -> Vec<(Arrival, Option<Refusal>)> {
     let of_slot = |(packet, note): &Slot| {
         let (bytes, note) = (packet.bytes().to_vec(), *note);
         let each = (0..note.count(bytes.len())).map(move |at| {

@@ -5,7 +5,11 @@
 //! ways to fail apart; nor to read and write, since it knows neither offloads nor packets in pieces. MTU, addresses and state
 //! are set through [`netlink`](super::netlink).
 
-#![allow(clippy::cast_possible_truncation, reason = "flags and sizes of the kernel's structures, far from the ends of any type")]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "flags and sizes of the kernel's structures, far from the ends of any type"
+)]
 
 mod attach;
 mod error;

@@ -41,6 +41,7 @@ impl Control {
         used
     }
 
+    #[allow(clippy::cast_ptr_alignment, reason = "spaces of control messages are multiples of their alignment")]
     /// Writes one control message at byte `at`; where the next one goes.
     #[inline]
     fn put<T: Copy>(&mut self, at: usize, level: libc::c_int, kind: libc::c_int, value: T) -> usize {

@@ -22,15 +22,15 @@ impl Ends {
     #[must_use]
     pub fn of(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 4 {
-            4 => packet.get(12..20).and_then(|addresses| addresses.first_chunk()).map(Self::of_ipv4),
-            6 => packet.get(8..40).and_then(|addresses| addresses.first_chunk()).map(Self::of_ipv6),
+            4 => packet.get(12..20)?.first_chunk().copied().map(Self::of_ipv4),
+            6 => packet.get(8..40)?.first_chunk().map(Self::of_ipv6),
             _ => None,
         }
     }
 
     #[inline]
-    fn of_ipv4(addresses: &[u8; 8]) -> Self {
-        Self(NonZeroU64::MIN | mixed(u64::from_ne_bytes(*addresses)))
+    fn of_ipv4(addresses: [u8; 8]) -> Self {
+        Self(NonZeroU64::MIN | mixed(u64::from_ne_bytes(addresses)))
     }
 
     #[inline]
@@ -46,7 +46,7 @@ impl Flow {
     #[must_use]
     pub fn of(packet: &[u8], headers: &Headers) -> Option<Self> {
         let Ends(ends) = match headers.family {
-            Family::V4 => packet.get(12..20)?.first_chunk().map(Ends::of_ipv4),
+            Family::V4 => packet.get(12..20)?.first_chunk().copied().map(Ends::of_ipv4),
             Family::V6 => packet.get(8..40)?.first_chunk().map(Ends::of_ipv6),
         }?;
         let ports = u32::from_ne_bytes(*packet.get(headers.transport_at..)?.first_chunk()?);

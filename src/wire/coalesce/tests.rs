@@ -114,7 +114,9 @@ fn begin(bytes: &[u8]) -> Option<Run> {
 /// `packet` with some bytes set and nothing mended.
 fn with(packet: &Packet, edits: &[(usize, u8)]) -> Vec<u8> {
     let mut bytes = packet.bytes();
-    edits.iter().for_each(|(at, value)| bytes[*at] = *value);
+    for (at, value) in edits {
+        bytes[*at] = *value;
+    }
     bytes
 }
 
