@@ -7,9 +7,9 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use e2e_support::{Flannel, Inner, Outsider, PATIENCE, RawIp, eventually, icmp_errors, lines, metrics};
-use e2e_support::{netlink, node, plan, pod, sniffer, udp_in, up};
+use e2e_support::{netlink, node, plan, pod, pod_address, sniffer, udp_in, up};
 use felt::lab::probe::ping;
-use felt::lab::{EphemeralLab, Interrupt, Lab, LabPlan, Place};
+use felt::lab::{EphemeralLab, Interrupt, Lab, LabPlan};
 
 /// Source and destination port of flannel's datagrams.
 const PORT: u16 = 8285;
@@ -17,10 +17,6 @@ const QUIET: Duration = Duration::from_millis(700);
 
 fn hex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
-}
-
-fn pod_address(lab: &Lab, number: u16) -> Ipv4Addr {
-    lab.address(Place::Pod { node: number, pod: 1 }).unwrap()
 }
 
 /// A lab of one node, whose subnet is the one given.

@@ -4,24 +4,20 @@ mod e2e_support;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use e2e_support::{Flannel, Inner, Outsider, PATIENCE, RawIp, eventually, fragments_made, get, icmp_errors, lines, metrics};
-use e2e_support::{netlink, node, note, plan, pod, receive_overflows, scrape, udp_in, up};
+use e2e_support::{netlink, node, note, plan, pod, pod_address, receive_overflows, scrape, udp_in, up};
 use felt::lab::probe::{Amount, Transfer, ping};
-use felt::lab::{Interrupt, Lab, LabPlan, Place};
+use felt::lab::{Interrupt, Lab, LabPlan};
 use felt::net::Ecn;
 use felt::sys::netlink::{Route, RouteScope};
 use felt::sys::udp::{BufferBytes, Outgoing, Sender, UdpSocket};
 use ipnetwork::Ipv4Network;
 
 const PORT: u16 = 8285;
-
-fn pod_address(lab: &Lab, number: u16) -> Ipv4Addr {
-    lab.address(Place::Pod { node: number, pod: 1 }).unwrap()
-}
 
 fn transfer(lab: &Lab, amount: Amount) -> Transfer {
     Transfer::start(&pod(lab, 1), &pod(lab, 2), pod_address(lab, 2), amount, PATIENCE).unwrap()
@@ -97,7 +93,8 @@ fn a_path_that_gets_narrower_meanwhile_is_lived_with() {
     transfer(&lab, Amount::Bytes(1_000_000)).finish(&Interrupt::new()).unwrap();
     assert_eq!((fragments_made(&first), fragments_made(&router.netns)), (0, 0));
 
-    // Narrower while a transfer runs.
+    // Narrower while a transfer runs, of which super-packets come and trains go.
+    let errors = icmp_errors(&pod(&lab, 1));
     let before = metrics(&first);
     let running = transfer(&lab, Amount::Time(Duration::from_secs(4)));
     eventually("moves", PATIENCE, || (running.received() > 1_000_000).then_some(()));
@@ -111,7 +108,15 @@ fn a_path_that_gets_narrower_meanwhile_is_lived_with() {
     let after = metrics(&first);
     assert!(after.dropped("too_big") > before.dropped("too_big"), "learnt by the kernel's refusal");
     assert!(after.value("felt_icmp_errors_total{outcome=\"sent\"}") > 0);
+    let told = errors.find(PATIENCE, |bytes| bytes[20..22] == [3, 4]).unwrap();
+    assert_eq!(u16::from_be_bytes([told[26], told[27]]), 1400 - 28, "what fits into the narrow path's packets");
     assert_eq!(fragments_made(&first), 0, "TCP adapts, so nothing of it is split");
+    for counter in ["felt_supers_total", "felt_trains_total"] {
+        let name = format!("{counter}{{direction=\"egress\"}}");
+        assert!(after.value(&name) > before.value(&name) + 100, "{name}");
+    }
+    // A path that refuses a train refuses the datagrams, too: that is no reason to send no more trains.
+    assert_eq!(after.value("felt_offload_enabled{offload=\"udp_gso\"}"), 1);
 
     // Datagrams of 2,000 bytes that may be split, in two inner fragments, the first of them as large as the device.
     let listener = udp_in(&pod(&lab, 2), (pod_address(&lab, 2), 0));
@@ -198,69 +203,4 @@ fn a_million_bad_packets_are_counted_and_not_spoken_of() {
     assert!(lines(&log).len() - logged <= 20, "{:#?}", &lines(&log)[logged..]);
     assert_eq!(get(&netns, "/healthz").unwrap().status, 200);
     assert!(ping(&pod(&lab, 2), own, PATIENCE, &Interrupt::new()).unwrap().is_some());
-}
-
-/// Puts this thread, and with it all threads and processes it will start, on the processor it is on.
-///
-/// A thread that moves between two writes leaves the first packet in the old processor's backlog, where veth put it, and may
-/// see the second one overtake it. That is the kernel's doing, with any program; on one processor only a flow that is shared
-/// by two workers can be out of order.
-#[expect(unsafe_code, reason = "nothing else puts a thread on a processor")]
-fn pin_to_one_cpu() {
-    // SAFETY: sched_getcpu takes nothing; a zeroed set is an empty one; CPU_SET and sched_setaffinity are given that set and
-    // its size, and the thread id 0 means the caller.
-    let pinned = unsafe {
-        let cpu = usize::try_from(libc::sched_getcpu()).unwrap();
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
-    };
-    assert_eq!(pinned, 0, "{}", io::Error::last_os_error());
-}
-
-#[test]
-fn flows_keep_their_order_over_several_workers() {
-    const FLOWS: u16 = 8;
-    const PACKETS: u32 = 10_000;
-    const UNDER_WAY: u32 = 64;
-    pin_to_one_cpu();
-    let run_args = ["--workers", "4"].map(str::to_owned).to_vec();
-    let lab = up(LabPlan { run_args, ..plan("order", 2) });
-    let (from, to) = (pod_address(&lab, 1), pod_address(&lab, 2));
-    let flow = |number: u16| -> u32 {
-        let speaker = udp_in(&pod(&lab, 1), (from, 20_000 + number));
-        let listener = udp_in(&pod(&lab, 2), (to, 30_000 + number));
-        listener.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
-        let newest = AtomicU32::new(0);
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                for packet in 1..=PACKETS {
-                    let begin = Instant::now();
-                    while packet - newest.load(Ordering::Relaxed) > UNDER_WAY && begin.elapsed() < Duration::from_millis(20) {
-                        thread::sleep(Duration::from_micros(100));
-                    }
-                    speaker.send_to(&packet.to_be_bytes(), (to, 30_000 + number)).unwrap();
-                }
-            });
-            let (mut last, mut count, mut bytes) = (0, 0, [0; 4]);
-            while last < PACKETS && listener.recv(&mut bytes).is_ok() {
-                let packet = u32::from_be_bytes(bytes);
-                if packet <= last {
-                    // The speaker need not go on.
-                    newest.store(PACKETS, Ordering::Relaxed);
-                    panic!("flow {number}: {packet} after {last}");
-                }
-                (last, count) = (packet, count + 1);
-                newest.store(packet, Ordering::Relaxed);
-            }
-            count
-        })
-    };
-    let received: Vec<u32> = thread::scope(|scope| {
-        let flow = &flow;
-        let flows: Vec<_> = (0..FLOWS).map(|number| scope.spawn(move || flow(number))).collect();
-        flows.into_iter().map(|flow| flow.join().unwrap()).collect()
-    });
-    note(&format!("of {PACKETS} packets each flow had {received:?}"));
-    assert!(received.iter().all(|count| *count > PACKETS * 8 / 10), "{received:?}");
 }

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each of them uses a part")]
 #![allow(clippy::unwrap_used, reason = "of their own making")]
 
+pub mod coalesce;
 pub mod forward;
 pub mod lease_table;
 pub mod overlay;

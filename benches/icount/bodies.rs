@@ -10,7 +10,7 @@ mod shared;
 use shared::forward::Path;
 use shared::overlay::{datagrams, singles, super_packet};
 use shared::ports::Loop;
-use shared::{lease_table, wire};
+use shared::{coalesce, lease_table, wire};
 
 /// How often a body is run and counted.
 pub const RUNS: u64 = 16;
@@ -29,6 +29,10 @@ pub const BODIES: &[Named] = &[
     ("copy-and-sum-1432", || Box::new(wire::copy_and_sum(1432))),
     ("copy-and-sum-65000", || Box::new(wire::copy_and_sum(65_000))),
     ("segment-64k", || Box::new(wire::segment())),
+    ("coalesce-45-of-tcp", || Box::new(coalesce::merge(coalesce::tcp(false, 45, 1448, 1), 1))),
+    ("coalesce-45-sums-alone", || Box::new(coalesce::sums(coalesce::tcp(false, 45, 1448, 1)))),
+    ("coalesce-64-of-udp", || Box::new(coalesce::merge(coalesce::udp(false, 64, 64), 1))),
+    ("coalesce-64-flows", || Box::new(coalesce::merge(coalesce::tcp(false, 64, 64, 64), 64))),
     ("header-parse", || Box::new(wire::parse())),
     ("header-ttl", || Box::new(wire::ttl())),
     ("header-ecn", || Box::new(wire::ecn())),

@@ -12,7 +12,7 @@ pub const GATHERED_HEADER: usize = 100;
 /// Memory is allocated once. Pieces of several packets may be added in turn; each packet's keep their order.
 ///
 /// Where a packet has a header of its own, each of its pieces is the payload of a packet in the batch and lies right behind
-/// the header that came with it, [`header_bytes`](Gathered::header_bytes) long. So if the whole is refused, the originals can
+/// the header that came with it, as long as its own [`header`](Gathered::header). So if the whole is refused, the originals can
 /// still be written one by one.
 #[derive(Debug)]
 pub struct Gather {

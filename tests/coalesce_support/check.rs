@@ -1,10 +1,12 @@
-//! Whether what coalescing made of packets is the same packets: cuts every super-packet again, slowly, and compares.
+//! Whether what coalescing made of packets is the same packets: cuts every super-packet again, slowly and as the egress path
+//! does, and compares.
 
 use std::net::IpAddr;
 
 use felt::buf::{Gather, Piece};
 use felt::forward::merge::Merge;
 use felt::net::{Offload, SegmentKind, Supers};
+use felt::wire::segment::Segments;
 
 /// Merges `packets` as one batch, checks everything that must hold for any bytes, and says which became one, in the order
 /// they go.
@@ -33,6 +35,7 @@ pub fn merge_checked(packets: &[Vec<u8>]) -> Vec<Vec<usize>> {
             number_anew(&mut expected);
         }
         assert_eq!(cut(&whole, made.offload()), expected, "{group:?}");
+        assert_eq!(segmented(&whole, made.offload()), expected, "{group:?}");
         groups.push(group);
     }
     check_order(packets, &groups.concat());
@@ -71,6 +74,17 @@ fn key(packet: &[u8]) -> Option<Key> {
     };
     let headers = felt::wire::headers::Headers::find(packet);
     Some((ends, headers.map(|_| (packet[if at == 40 && packet[0] >> 4 == 6 { 6 } else { 9 }], packet[at..at + 4].to_vec()))))
+}
+
+/// The packets of a super-packet, cut as the egress path cuts what the TUN hands over: segment after coalesce changes nothing.
+fn segmented(packet: &[u8], offload: &Offload) -> Vec<Vec<u8>> {
+    let segments = Segments::new(packet, offload).unwrap();
+    let segment = |at| {
+        let mut room = vec![0; segments.len_of(at)];
+        assert_eq!(segments.write(at, &mut room), Some(room.len()));
+        room
+    };
+    (0..segments.count()).map(segment).collect()
 }
 
 /// The packets of a super-packet, cut the slow way, with checksums computed anew.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write as _};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -41,6 +42,11 @@ pub fn node(lab: &Lab, number: u16) -> Netns {
 /// The namespace of the only pod of node `number`.
 pub fn pod(lab: &Lab, number: u16) -> Netns {
     lab.netns(Place::Pod { node: number, pod: 1 }).unwrap()
+}
+
+/// The address of the only pod of node `number`.
+pub fn pod_address(lab: &Lab, number: u16) -> Ipv4Addr {
+    lab.address(Place::Pod { node: number, pod: 1 }).unwrap()
 }
 
 /// Links, addresses and routes of a namespace.

@@ -7,12 +7,15 @@ mod http;
 mod lab;
 mod outsider;
 mod packet;
+mod pinning;
 mod thread_stop;
 
 pub use daemon::{Daemon, cpu_time};
 pub use etcd::put;
 pub use http::{Answer, Metrics, get, metrics, request, scrape};
-pub use lab::{CONFIG, PATIENCE, eventually, fragments_made, lines, netlink, node, note, plan, pod, receive_overflows, up};
+pub use lab::{CONFIG, PATIENCE, eventually, fragments_made, lines, netlink, node, note, plan, pod, pod_address};
+pub use lab::{receive_overflows, up};
 pub use outsider::{Flannel, Outsider};
 pub use packet::{Inner, RawIp, icmp_errors, sniffer, udp_in};
+pub use pinning::pin_to_one_cpu;
 pub use thread_stop::StoppedThread;

@@ -1,7 +1,7 @@
 //! How gathered packets are written: super-packets whole as long as that works, and what becomes of each refusal.
 //!
 //! What is refused as a whole is written as the packets it was made of, in the same place. Whether the packet was odd or the
-//! kernel takes none of its kind (R14) is then found out by a [probe](super::probe): refused too, writing super-packets of
+//! kernel takes none of its kind (R14) is then found out by a [`probe`]: refused too, writing super-packets of
 //! that kind ends at once; taken, it ends only when many refusals follow each other.
 
 use std::io;

@@ -1,20 +1,29 @@
 //! Headers compared as a whole: two packets may be merged only if no bit differs but those that cutting restores.
 
-/// Which bits of an IPv4 header must agree: all but total length, identification and checksum.
-pub const IPV4: [u8; 20] = [X, X, 0, 0, 0, 0, X, X, X, X, 0, 0, X, X, X, X, X, X, X, X];
+/// Which bits of IPv4 and TCP headers without options must agree.
+pub const TCP4: [u8; 40] = joined(&IPV4, &TCP);
+/// Which bits of IPv4 and UDP headers must agree.
+pub const UDP4: [u8; 28] = joined(&IPV4, &UDP);
+/// Which bits of IPv6 and TCP headers without options must agree.
+pub const TCP6: [u8; 60] = joined(&IPV6, &TCP);
+/// Which bits of IPv6 and UDP headers must agree.
+pub const UDP6: [u8; 48] = joined(&IPV6, &UDP);
 
-/// Which bits of an IPv6 header must agree: all but the payload length.
-pub const IPV6: [u8; 40] = {
+/// All but total length, identification and checksum.
+const IPV4: [u8; 20] = [X, X, 0, 0, 0, 0, X, X, X, X, 0, 0, X, X, X, X, X, X, X, X];
+
+/// All but the payload length.
+const IPV6: [u8; 40] = {
     let mut fixed = [X; 40];
     (fixed[4], fixed[5]) = (0, 0);
     fixed
 };
 
-/// Which bits of a TCP header must agree: all but sequence number, PSH, FIN and checksum.
-pub const TCP: [u8; 20] = [X, X, X, X, 0, 0, 0, 0, X, X, X, X, X, !(PSH | FIN), X, X, 0, 0, X, X];
+/// All but sequence number, PSH, FIN and checksum.
+const TCP: [u8; 20] = [X, X, X, X, 0, 0, 0, 0, X, X, X, X, X, !(PSH | FIN), X, X, 0, 0, X, X];
 
-/// Which bits of a UDP header must agree: the ports.
-pub const UDP: [u8; 8] = [X, X, X, X, 0, 0, 0, 0];
+/// The ports.
+const UDP: [u8; 8] = [X, X, X, X, 0, 0, 0, 0];
 
 /// Nothing follows in this direction.
 pub const FIN: u8 = 0x01;
@@ -27,6 +36,17 @@ pub const ECE: u8 = 0x40;
 
 /// Every bit of a byte.
 const X: u8 = 0xff;
+
+#[expect(clippy::indexing_slicing, reason = "checked when this is compiled, for it is only called there")]
+const fn joined<const N: usize>(ip: &[u8], transport: &[u8]) -> [u8; N] {
+    let mut joined = [0; N];
+    let mut at = 0;
+    while at < N {
+        joined[at] = if at < ip.len() { ip[at] } else { transport[at - ip.len()] };
+        at += 1;
+    }
+    joined
+}
 
 /// Whether two headers agree in the bits that are set in `fixed`. The length is known, so this is a few wide instructions.
 #[inline]

@@ -171,82 +171,77 @@ impl Run {
 
     #[inline]
     fn follow(&mut self, packet: &[u8]) -> Option<Fit> {
-        let Headers { family, transport, transport_at, payload_at, .. } = self.headers;
-        let payload_bytes = packet.len().checked_sub(payload_at)?;
-        if !self.open
-            || payload_bytes == 0
-            || payload_bytes > self.segment_bytes
-            || payload_at + self.payload_bytes + payload_bytes > SUPER_BYTES
-        {
+        match (self.headers.family, self.headers.transport) {
+            (Family::V4, Transport::Tcp) => self.follow_as::<40, true, true>(packet, &parts::TCP4),
+            (Family::V4, Transport::Udp) => self.follow_as::<28, true, false>(packet, &parts::UDP4),
+            (Family::V6, Transport::Tcp) => self.follow_as::<60, false, true>(packet, &parts::TCP6),
+            (Family::V6, Transport::Udp) => self.follow_as::<48, false, false>(packet, &parts::UDP6),
+        }
+    }
+
+    /// One for each kind of header: where their fields lie is known when this is compiled, and no bound is checked twice.
+    /// `FIXED` is the bytes of IP and transport header without options, `fixed` the bits in which they must agree.
+    #[inline]
+    fn follow_as<const FIXED: usize, const V4: bool, const TCP: bool>(
+        &mut self,
+        packet: &[u8],
+        fixed: &[u8; FIXED],
+    ) -> Option<Fit> {
+        let start = if V4 { 20 } else { 40 };
+        let (ours, theirs) = (self.header.first_chunk::<FIXED>()?, packet.first_chunk::<FIXED>()?);
+        let payload_bytes = packet.len().checked_sub(self.headers.payload_at)?;
+        let all_bytes = self.payload_bytes + payload_bytes;
+        let fits = self.open
+            && payload_bytes != 0
+            && payload_bytes <= self.segment_bytes
+            && self.headers.payload_at + all_bytes <= SUPER_BYTES
+            && parts::alike(ours, theirs, fixed);
+        // What the IP header says of the length.
+        let said = if V4 { usize::from(word(theirs, 2)) } else { usize::from(word(theirs, 4)) + 40 };
+        if !fits || said != packet.len() {
             return None;
         }
-        let step = match family {
-            Family::V4 => self.follow_ipv4(packet)?,
-            Family::V6 => self.follow_ipv6(packet)?,
+        let (identification, step) = if V4 { self.follow_ipv4(theirs)? } else { (0, self.step) };
+        let (ending, most) = if TCP {
+            let options = FIXED..self.headers.payload_at;
+            if long(theirs, start + 4) != self.sequence
+                || !parts::same_options(self.header.get(options.clone())?, packet.get(options)?)
+            {
+                return None;
+            }
+            (word(theirs, start + 12).to_be_bytes()[1] & (PSH | FIN), TCP_SEGMENTS)
+        } else {
+            if usize::from(word(theirs, start + 4)) + start != packet.len() {
+                return None;
+            }
+            (0, UDP_SEGMENTS)
         };
-        let segment = packet.get(transport_at..)?;
-        let (ending, most) = match transport {
-            Transport::Tcp => (self.follow_tcp(packet, segment)?, TCP_SEGMENTS),
-            Transport::Udp => (self.follow_udp(segment)?, UDP_SEGMENTS),
-        };
-        if !verify::is_right(segment, transport, self.pseudo) {
+        let transport = if TCP { Transport::Tcp } else { Transport::Udp };
+        if !verify::is_right(packet.get(start..)?, transport, self.pseudo) {
             return None;
         }
 
         self.count += 1;
-        self.payload_bytes += payload_bytes;
+        self.payload_bytes = all_bytes;
         // TCP sequence numbers go round.
         self.sequence = self.sequence.wrapping_add(u32::from(length(payload_bytes)?));
-        (self.identification, self.step) = step;
-        self.ending = ending;
+        (self.identification, self.step, self.ending) = (identification, step, ending);
         self.open = ending == 0 && payload_bytes == self.segment_bytes && self.count < most;
         Some(if self.open { Fit::Appended } else { Fit::Last })
     }
 
-    /// The identification, and how they go on, if an IPv4 header may follow.
+    /// The identification of an IPv4 header, and how they go on, if that may follow and the checksum is right.
     #[inline]
-    fn follow_ipv4(&self, packet: &[u8]) -> Option<(u16, Step)> {
-        let (ours, theirs) = (self.header.first_chunk::<20>()?, packet.first_chunk::<20>()?);
-        if !parts::alike(ours, theirs, &parts::IPV4)
-            || usize::from(word(theirs, 2)) != packet.len()
-            || verify::varying_sum(theirs) != self.varying
-            || word(theirs, 10) == 0xffff
-        {
+    fn follow_ipv4<const FIXED: usize>(&self, theirs: &[u8; FIXED]) -> Option<(u16, Step)> {
+        if verify::varying_sum(theirs) != self.varying || word(theirs, 10) == 0xffff {
             return None;
         }
         let identification = word(theirs, 4);
-        let step = match (self.step, identification.wrapping_sub(self.identification)) {
-            (Step::Unknown { .. } | Step::One, 1) => Step::One,
-            (Step::Unknown { dont_fragment: true } | Step::None, 0) => Step::None,
-            _ => return None,
-        };
-        Some((identification, step))
-    }
-
-    #[inline]
-    fn follow_ipv6(&self, packet: &[u8]) -> Option<(u16, Step)> {
-        let (ours, theirs) = (self.header.first_chunk::<40>()?, packet.first_chunk::<40>()?);
-        let follows = parts::alike(ours, theirs, &parts::IPV6) && usize::from(word(theirs, 4)) + 40 == packet.len();
-        follows.then_some((0, self.step))
-    }
-
-    /// PSH and FIN, if a TCP header may follow.
-    #[inline]
-    fn follow_tcp(&self, packet: &[u8], segment: &[u8]) -> Option<u8> {
-        let Headers { transport_at, payload_at, .. } = self.headers;
-        let (ours, theirs) = (self.header.get(transport_at..)?.first_chunk::<20>()?, segment.first_chunk::<20>()?);
-        let options = transport_at + 20..payload_at;
-        let follows = parts::alike(ours, theirs, &parts::TCP)
-            && long(theirs, 4) == self.sequence
-            && parts::same_options(self.header.get(options.clone())?, packet.get(options)?);
-        follows.then_some(theirs[13] & (PSH | FIN))
-    }
-
-    #[inline]
-    fn follow_udp(&self, segment: &[u8]) -> Option<u8> {
-        let (ours, theirs) = (self.header.get(self.headers.transport_at..)?.first_chunk::<8>()?, segment.first_chunk::<8>()?);
-        let follows = parts::alike(ours, theirs, &parts::UDP) && usize::from(word(theirs, 4)) == segment.len();
-        follows.then_some(0)
+        match (self.step, identification.wrapping_sub(self.identification)) {
+            (Step::Unknown { .. } | Step::One, 1) => Some((identification, Step::One)),
+            (Step::Unknown { dont_fragment: true } | Step::None, 0) => Some((identification, Step::None)),
+            _ => None,
+        }
     }
 }
 

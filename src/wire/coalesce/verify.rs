@@ -35,7 +35,7 @@ pub fn is_ipv4_header_right(header: &[u8; 20]) -> bool {
 /// Sum of those words of an IPv4 header in which packets of a run differ. Where the other words are the same, a header's
 /// checksum is right exactly if this sum is that of a header whose checksum is.
 #[inline]
-pub fn varying_sum(header: &[u8; 20]) -> u16 {
+pub fn varying_sum<const N: usize>(header: &[u8; N]) -> u16 {
     checksum::add(word(header, 10), checksum::add(word(header, 2), word(header, 4)))
 }
 
