@@ -38,11 +38,11 @@ fn health_is_that_of_the_workers_and_not_of_the_process() {
     assert_eq!(health(&lab, "/readyz"), (200, "flanneld is ready".to_owned()));
     assert_eq!(health(&lab, "/").0, 404);
     let pid = lab.node(1).unwrap().pid().unwrap();
-    let stopped = StoppedThread::of(pid, "worker 0");
+    let stopped = StoppedThread::of(pid, "worker 0 in");
     // Probes may be far apart: the first that comes late must know already.
     thread::sleep(Duration::from_secs(9));
     let (status, body) = health(&lab, "/healthz");
-    assert!(status == 500 && body.contains("worker 0 has not moved for"), "{status} {body}");
+    assert!(status == 500 && body.contains("worker 0 in has not moved for"), "{status} {body}");
     drop(stopped);
     eventually("healthy again", PATIENCE, || (health(&lab, "/healthz").0 == 200).then_some(()));
     assert_eq!(lab.node(1).unwrap().pid(), Some(pid));
@@ -116,14 +116,14 @@ fn signals_end_it_with_the_right_code() {
 
     // A worker that stands still does not hold up the end for long, and not at all for who sends a second signal. A thread
     // that is traced is gone for good only when its tracer goes, and its process with it.
-    let stopped = StoppedThread::of(daemon.pid(), "worker 0");
+    let stopped = StoppedThread::of(daemon.pid(), "worker 0 in");
     daemon.signal(Signal::Terminate);
     eventually("ends without it", END, || daemon.log().contains("a worker does not end").then_some(()));
     thread::sleep(Duration::from_millis(500));
     drop(stopped);
     assert_eq!(daemon.ended(END).code(), Some(0), "{}", daemon.log());
     let mut daemon = start(&[]);
-    let stopped = StoppedThread::of(daemon.pid(), "worker 0");
+    let stopped = StoppedThread::of(daemon.pid(), "worker 0 in");
     daemon.signal(Signal::Terminate);
     eventually("heard", PATIENCE, || daemon.log().contains("a second signal forces it").then_some(()));
     daemon.signal(Signal::Terminate);

@@ -212,7 +212,7 @@ fn junk_is_counted_by_its_kind_and_harms_nobody() {
         (edited(&[(2, 0x10)]), "bad_total_length"),
         (edited(&[(3, 19)]), "bad_total_length"),
         (edited(&[(8, 1)]), "ttl_expired"),
-        (vec![0x45; 9_000], "truncated"),
+        (vec![0x45; 9_000], "bad_total_length"),
     ] {
         let before = metrics(&netns);
         for _ in 0..10 {

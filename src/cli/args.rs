@@ -130,7 +130,7 @@ pub struct OwnArgs {
     /// Who this node is, told apart from others that announce the same public IP [default: the machine id]
     #[arg(long, value_name = "ID", value_parser = node_id)]
     pub node_id: Option<String>,
-    /// Workers, each with a queue of the device and a socket of its own, 1 to 16
+    /// Workers, each with a queue of the device, a socket and two threads of its own, 1 to 16
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = |text: &str| within(text, 1, 16))]
     pub workers: i64,
     /// How far packets from the wire must prove their origin
@@ -167,7 +167,7 @@ pub struct OffloadArgs {
     #[arg(long, value_name = "COUNT", default_value = "64", value_parser = |text: &str| within(text, 1, 256))]
     pub batch: i64,
     /// How long a worker may look for the next packet before it sleeps, 0 to 10000; it looks for as long as that lately paid
-    #[arg(long, value_name = "MICROSECONDS", default_value = "50", value_parser = |text: &str| within(text, 0, 10_000))]
+    #[arg(long, value_name = "MICROSECONDS", default_value = "100", value_parser = |text: &str| within(text, 0, 10_000))]
     pub spin: i64,
 }
 

@@ -3,6 +3,7 @@
 //! The queues and sockets themselves belong to the workers; this keeps what is needed to look after the device and to make
 //! everything anew.
 
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use super::interface::External;
 use super::offloads::OffloadWatch;
 use super::options::{Offloads, RunOptions};
 use super::tuning;
-use super::worker::Ports;
+use super::worker::{Pair, Ports};
 use crate::net::{Prefix4, Supers};
 use crate::port::os::{OsTun, OsUdp, TurnLimit, UdpOffloads};
 use crate::sys::netlink::{Monitor, Netlink, NetlinkError};
@@ -43,6 +44,9 @@ pub enum BearerError {
     /// The kernel could not be asked.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
+    /// There is none left for the second thread of a worker.
+    #[error("cannot share a socket between the threads of a worker: {0}")]
+    Descriptor(io::Error),
     /// The underlay is too narrow.
     #[error("the underlay's MTU of {found} leaves no room for packets: expected at least {}", SMALLEST_MTU + OVERHEAD)]
     Mtu {
@@ -127,7 +131,7 @@ impl Bearer {
     ///
     /// # Errors
     /// When something cannot be made; what was made before it is gone again.
-    pub fn raise(plan: Plan) -> Result<(Self, Vec<Ports>), BearerError> {
+    pub fn raise(plan: Plan) -> Result<(Self, Vec<Pair>), BearerError> {
         let mut bearer = Self { plan, up: None };
         let ports = bearer.bring_up()?;
         Ok((bearer, ports))
@@ -143,7 +147,7 @@ impl Bearer {
     ///
     /// # Errors
     /// As [`raise`](Self::raise); it may be tried again.
-    pub fn replace(&mut self, plan: &Plan) -> Result<Vec<Ports>, BearerError> {
+    pub fn replace(&mut self, plan: &Plan) -> Result<Vec<Pair>, BearerError> {
         self.abandon();
         self.adopt(plan);
         self.bring_up()
@@ -249,7 +253,7 @@ impl Bearer {
         self.plan = Plan { device: device::Plan { name, ..plan.device.clone() }, ..plan.clone() };
     }
 
-    fn bring_up(&mut self) -> Result<Vec<Ports>, BearerError> {
+    fn bring_up(&mut self) -> Result<Vec<Pair>, BearerError> {
         let netlink = Netlink::open()?;
         // Opened before the device is looked at, so that no change is missed.
         let monitor = Monitor::open()?.awaitable()?;
@@ -276,7 +280,7 @@ impl Bearer {
     }
 
     /// Makes ports of queues of a device that is up and of the sockets that go with them, with those offloads that work.
-    fn equip(&self, queues: Vec<TunQueue>, sockets: Vec<UdpSocket>) -> Result<Vec<Ports>, BearerError> {
+    fn equip(&self, queues: Vec<TunQueue>, sockets: Vec<UdpSocket>) -> Result<Vec<Pair>, BearerError> {
         let Plan { offloads, batch, .. } = self.plan;
         // It is the device's, so it is set once all queues are there.
         let wanted = Supers { tcp: offloads.tun, udp: offloads.tun };
@@ -289,7 +293,7 @@ impl Bearer {
             if !tun.probe().map_err(|_| DeviceError::Gone { name: self.plan.device.name.clone() })? {
                 tracing::debug!("the device takes no packets yet: whether it takes super-packets will be seen");
             }
-            Ok(Ports { tun, udp })
+            Pair::share(Ports { tun, udp })
         });
         ports.collect()
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::node::Node;
-use super::worker::Ports;
+use super::worker::Pair;
 use crate::buf::TRAIN_DATAGRAMS;
 use crate::port::os::{Switch, TunStanding, UdpStanding};
 
@@ -48,10 +48,10 @@ pub struct Failed {
 
 impl OffloadWatch {
     /// Watches over `ports`.
-    pub fn of(ports: &[Ports]) -> Self {
+    pub fn of(ports: &[Pair]) -> Self {
         Self {
-            tuns: ports.iter().map(|ports| Arc::clone(ports.tun.standing())).collect(),
-            sockets: ports.iter().map(|ports| Arc::clone(ports.udp.standing())).collect(),
+            tuns: ports.iter().map(|ports| Arc::clone(ports.outward.tun.standing())).collect(),
+            sockets: ports.iter().map(|ports| Arc::clone(ports.outward.udp.standing())).collect(),
             told: [false; KINDS],
         }
     }

@@ -1,4 +1,4 @@
-//! One turn of a worker: what is ready moves, at most a batch each way, from the TUN to the underlay and back.
+//! One turn of a worker's threads: what is ready moves, at most a batch each way, from the TUN to the underlay and back.
 //!
 //! Works on any ports, so that simulations and benches run the very loop that carries traffic. Nothing here waits.
 
@@ -69,7 +69,11 @@ impl Turn {
         self.to_tun.clear();
     }
 
-    fn outward<T: TunPort, U: UdpPort>(
+    /// From the TUN to the underlay; says whether there was anything.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn outward<T: TunPort, U: UdpPort>(
         &mut self,
         now: Moment,
         forwarder: &mut Forwarder,
@@ -96,7 +100,11 @@ impl Turn {
         Ok(true)
     }
 
-    fn inward<T: TunPort, U: UdpPort>(
+    /// From the underlay to the TUN; says whether there was anything.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn inward<T: TunPort, U: UdpPort>(
         &mut self,
         forwarder: &mut Forwarder,
         peers: &mut impl Peers,

@@ -1,4 +1,8 @@
-//! One worker: a thread that owns one TUN queue and one socket and runs packets to completion.
+//! One thread of a worker. A worker is a TUN queue and a socket; one of its threads carries packets from the queue to the
+//! socket, the other from the socket to the queue, each to completion.
+//!
+//! Two, because what leaves through a socket or enters through a queue runs the kernel's whole network stack in passing, and
+//! most of a thread's time is that: acknowledgements would wait for data and data for acknowledgements.
 //!
 //! It takes orders from a mailbox and snapshots from a subscription, both looked at once per batch; it counts, beats its
 //! pulse, and says when its device is gone. It waits in poll(2) only: for packets, for a wake-up, or for the next beat.
@@ -12,7 +16,9 @@ use std::time::Duration;
 use crossbeam::queue::ArrayQueue;
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::bearer::BearerError;
 use super::clock;
+use super::device::DeviceError;
 use super::spin::Spin;
 use super::tuning::Tuning;
 use super::turn::{Broken, Turn};
@@ -36,12 +42,29 @@ pub struct Snapshot {
     pub table: Arc<LeaseTable>,
 }
 
-/// A TUN queue and the socket that goes with it.
+/// A TUN queue and the socket that goes with it, as one thread has them.
 pub struct Ports {
     /// Where inner packets come from and go to.
     pub tun: OsTun,
     /// The underlay.
     pub udp: OsUdp,
+}
+
+/// What a worker works on, once for each of its threads.
+pub struct Pair {
+    /// For the thread that reads the queue.
+    pub outward: Ports,
+    /// For the thread that reads the socket.
+    pub inward: Ports,
+}
+
+/// Which way a thread carries packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the TUN to the underlay.
+    Outward,
+    /// From the underlay to the TUN.
+    Inward,
 }
 
 /// What a worker can be told.
@@ -74,6 +97,7 @@ pub enum WorkerNews {
 /// What a worker is given at birth and keeps.
 pub(super) struct Fittings {
     pub index: usize,
+    pub direction: Direction,
     pub orders: Arc<ArrayQueue<Order>>,
     pub waker: Arc<Waker>,
     /// Whether the worker has ports.
@@ -166,12 +190,17 @@ impl Worker {
     fn move_packets(&mut self) -> Result<bool, Broken> {
         let Some(ports) = &mut self.ports else { return Ok(false) };
         let Ports { tun, udp } = &mut **ports;
+        let direction = self.fittings.direction;
         let now = clock::now();
         if now >= self.overflows.look_at {
-            self.overflows.look(now, tun, udp, self.forwarder.counters());
+            self.overflows.look(now, direction, tun, udp, self.forwarder.counters());
         }
 
-        self.turn.run(now, &mut self.forwarder, &mut self.reader.batch(), tun, udp)
+        let (forwarder, peers) = (&mut self.forwarder, &mut self.reader.batch());
+        match direction {
+            Direction::Outward => self.turn.outward(now, forwarder, peers, tun, udp),
+            Direction::Inward => self.turn.inward(forwarder, peers, tun, udp),
+        }
     }
 
     /// Looks again, or sleeps.
@@ -192,8 +221,11 @@ impl Worker {
         let waker = Interest::readable(self.fittings.waker.as_fd());
         let waited = match &self.ports {
             Some(ports) => {
-                let mut interests = [waker, Interest::readable(ports.tun.as_fd()), Interest::readable(ports.udp.as_fd())];
-                poll::wait(&mut interests, Some(IDLE_BEAT))
+                let source = match self.fittings.direction {
+                    Direction::Outward => ports.tun.as_fd(),
+                    Direction::Inward => ports.udp.as_fd(),
+                };
+                poll::wait(&mut [waker, Interest::readable(source)], Some(IDLE_BEAT))
             }
             None => poll::wait(&mut [waker], Some(IDLE_BEAT)),
         };
@@ -220,13 +252,27 @@ impl Worker {
     }
 }
 
+impl Pair {
+    /// Shares `ports` between the two threads.
+    ///
+    /// # Errors
+    /// When there is no descriptor left.
+    pub fn share(ports: Ports) -> Result<Self, BearerError> {
+        let udp = ports.udp.try_clone().map_err(BearerError::Descriptor)?;
+        let tun = ports.tun.try_clone().map_err(DeviceError::Tun)?;
+        Ok(Self { inward: Ports { tun, udp }, outward: ports })
+    }
+}
+
 impl Overflows {
-    /// Counts what has come about since the last look; to be called about once per beat.
-    fn look(&mut self, now: Moment, tun: &OsTun, udp: &OsUdp, counters: &Counters) {
+    /// Counts what has come about since the last look at the port that is read; to be called about once per beat.
+    fn look(&mut self, now: Moment, direction: Direction, tun: &OsTun, udp: &OsUdp, counters: &Counters) {
         self.look_at = now + IDLE_BEAT;
         counters.count_drop(DropReason::BadOffload, tun.misread() - self.misread);
         self.misread = tun.misread();
-        if let Ok(seen) = udp.socket().receive_drops() {
+        if direction == Direction::Inward
+            && let Ok(seen) = udp.socket().receive_drops()
+        {
             counters.receive_overflows.add(u64::from(seen.wrapping_sub(self.seen)));
             self.seen = seen;
         }

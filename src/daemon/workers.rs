@@ -12,7 +12,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::clock;
 use super::tuning::Tuning;
-use super::worker::{Fittings, Order, Ports, Snapshot, Worker, WorkerNews};
+use super::worker::{Direction, Fittings, Order, Pair, Snapshot, Worker, WorkerNews};
 use crate::forward::Counters;
 use crate::obs::Health;
 use crate::sync::Publisher;
@@ -26,10 +26,11 @@ const LET_GO_PATIENCE: Duration = Duration::from_millis(500);
 
 /// The workers. Dropping them stops and joins them, except those that are stuck: nobody should wait for these.
 pub struct Workers {
-    workers: Vec<Hand>,
+    /// Of each worker the outward and the inward one, in turn.
+    threads: Vec<Hand>,
 }
 
-/// One worker, from outside.
+/// One thread of a worker, from outside.
 struct Hand {
     orders: Arc<ArrayQueue<Order>>,
     waker: Arc<Waker>,
@@ -50,30 +51,31 @@ impl Workers {
         health: &Health,
         news: &UnboundedSender<WorkerNews>,
     ) -> io::Result<Self> {
-        let workers = (0..count).map(|index| Hand::start(index, tuning, snapshots, health, news)).collect::<io::Result<_>>()?;
-        Ok(Self { workers })
+        let threads = (0..count).flat_map(|index| [(index, Direction::Outward), (index, Direction::Inward)]);
+        let start = |(index, direction)| Hand::start(index, direction, tuning, snapshots, health, news);
+        Ok(Self { threads: threads.map(start).collect::<io::Result<_>>()? })
     }
 
     /// What each counts.
     pub fn counters(&self) -> Vec<Arc<Counters>> {
-        self.workers.iter().map(|worker| Arc::clone(&worker.counters)).collect()
+        self.threads.iter().map(|worker| Arc::clone(&worker.counters)).collect()
     }
 
     /// Gives each worker its ports, in order; workers for whom there are none have none then.
-    pub fn equip(&self, ports: Vec<Ports>) {
-        let mut ports = ports.into_iter();
-        for worker in &self.workers {
-            worker.tell(Order::Ports(ports.next().map(Box::new)));
+    pub fn equip(&self, pairs: Vec<Pair>) {
+        let mut ports = pairs.into_iter().flat_map(|pair| [pair.outward, pair.inward]);
+        for thread in &self.threads {
+            thread.tell(Order::Ports(ports.next().map(Box::new)));
         }
     }
 
     /// Has every worker let go of its ports, and waits until they have: a matter of one turn each.
     pub fn let_go_of_ports(&self) {
-        for worker in &self.workers {
-            worker.tell(Order::Ports(None));
+        for thread in &self.threads {
+            thread.tell(Order::Ports(None));
         }
         let patience = Instant::now() + LET_GO_PATIENCE;
-        while self.workers.iter().any(|worker| !worker.orders.is_empty() || worker.equipped.load(Acquire)) {
+        while self.threads.iter().any(|worker| !worker.orders.is_empty() || worker.equipped.load(Acquire)) {
             if Instant::now() > patience {
                 tracing::error!("a worker does not let go of its ports");
                 return;
@@ -84,15 +86,15 @@ impl Workers {
 
     /// Makes each worker look at its newest snapshot now instead of at its next packet.
     pub fn wake(&self) {
-        self.workers.iter().for_each(|worker| worker.waker.wake());
+        self.threads.iter().for_each(|worker| worker.waker.wake());
     }
 }
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        self.workers.iter().for_each(|worker| worker.tell(Order::Stop));
+        self.threads.iter().for_each(|worker| worker.tell(Order::Stop));
         let patience = Instant::now() + LET_GO_PATIENCE;
-        for thread in self.workers.iter_mut().filter_map(|worker| worker.thread.take()) {
+        for thread in self.threads.iter_mut().filter_map(|worker| worker.thread.take()) {
             while !thread.is_finished() && Instant::now() < patience {
                 thread::sleep(Duration::from_millis(1));
             }
@@ -108,6 +110,7 @@ impl Drop for Workers {
 impl Hand {
     fn start(
         index: usize,
+        direction: Direction,
         tuning: Tuning,
         snapshots: &Publisher<Snapshot>,
         health: &Health,
@@ -117,9 +120,13 @@ impl Hand {
         let waker = Arc::new(Waker::new()?);
         let equipped = Arc::new(AtomicBool::new(false));
         let counters = Arc::new(Counters::default());
-        let name = format!("worker {index}");
+        let name = match direction {
+            Direction::Outward => format!("worker {index} out"),
+            Direction::Inward => format!("worker {index} in"),
+        };
         let fittings = Fittings {
             index,
+            direction,
             orders: Arc::clone(&orders),
             waker: Arc::clone(&waker),
             equipped: Arc::clone(&equipped),

@@ -38,7 +38,7 @@ fn burst(name: &str, buffer: usize) -> (u32, u64) {
     listener.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
 
     // All of it is there before the worker looks once.
-    let stopped = StoppedThread::of(lab.node(1).unwrap().running_pid().unwrap(), "worker 0");
+    let stopped = StoppedThread::of(lab.node(1).unwrap().running_pid().unwrap(), "worker 0 in");
     let overflows = receive_overflows(&netns);
     send_burst(&peer, lab.plan().underlay(1), (own, port));
     drop(stopped);

@@ -14,6 +14,7 @@ use felt::sys::netns::Netns;
 use felt::sys::udp::{BufferBytes, Outgoing, Sender, UdpSocket};
 
 use crate::noise::Noise;
+use crate::support::note;
 
 /// Datagrams that are sent at once, as one train where they are all alike.
 const TURN: u32 = 32;
@@ -22,7 +23,7 @@ const UNDER_WAY: u32 = 2 * TURN;
 /// A datagram of which nothing is heard for so long is taken for lost.
 const LOST: Duration = Duration::from_millis(50);
 /// How long the listener waits for the next datagram before it takes the rest for lost.
-const SILENCE: Duration = Duration::from_secs(2);
+const SILENCE: Duration = Duration::from_secs(10);
 /// Number and hash.
 const HEADER: usize = 12;
 /// Of UDP over IPv4.
@@ -170,6 +171,9 @@ impl Plan {
             }
             (due, arrived) = (number + 1, arrived + 1);
             next.store(due, Ordering::Relaxed);
+        }
+        if due < count {
+            note(&format!("of {count} datagrams {arrived} came until none did for {SILENCE:?}, when {due} was due"));
         }
         // Those on the way may all be lost.
         next.store(count, Ordering::Relaxed);

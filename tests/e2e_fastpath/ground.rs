@@ -62,6 +62,7 @@ pub fn uplink_packets(lab: &Lab, number: u16) -> u64 {
 }
 
 /// What a counter with two directions has counted.
+#[derive(Clone, Copy, Debug)]
 pub struct Both {
     pub egress: u64,
     pub ingress: u64,

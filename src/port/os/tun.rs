@@ -10,7 +10,7 @@ use super::supers::{self, Doubts, Inward, is_gone};
 use crate::buf::{Batch, Datagram, Gather};
 use crate::net::{Offload, Supers};
 use crate::port::TunPort;
-use crate::sys::tun::TunQueue;
+use crate::sys::tun::{TunError, TunQueue};
 
 /// How much one call of `recv` takes at most, so that neither the other direction waits nor the cache overflows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +63,12 @@ impl OsTun {
     /// Only when the device is gone.
     pub fn probe(&mut self) -> io::Result<bool> {
         probe::probe(&mut self.queue, &self.standing)
+    }
+
+    /// The same port for another thread: one reads, the other writes.
+    pub fn try_clone(&self) -> Result<Self, TunError> {
+        let (queue, standing) = (self.queue.try_clone()?, Arc::clone(&self.standing));
+        Ok(Self { queue, limit: self.limit, standing, doubts: Doubts::default(), misread: 0 })
     }
 
     /// The queue.

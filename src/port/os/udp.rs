@@ -36,6 +36,7 @@ pub struct OsUdp {
     socket: UdpSocket,
     receiver: Receiver,
     sender: Sender,
+    burst: usize,
     standing: Arc<UdpStanding>,
 }
 
@@ -54,7 +55,16 @@ impl OsUdp {
         let gro = socket.set_merging(wanted.gro).is_ok() && wanted.gro;
         let gso = wanted.gso && socket.knows_trains();
         let standing = Arc::new(UdpStanding::new(gso, gro));
-        Self { socket, receiver: Receiver::new(burst), sender: Sender::new(burst), standing }
+        Self { socket, receiver: Receiver::new(burst), sender: Sender::new(burst), burst, standing }
+    }
+
+    /// The same port for another thread: one receives, the other sends.
+    ///
+    /// # Errors
+    /// When there is no descriptor left.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        let (socket, burst, standing) = (self.socket.try_clone()?, self.burst, Arc::clone(&self.standing));
+        Ok(Self { socket, receiver: Receiver::new(burst), sender: Sender::new(burst), burst, standing })
     }
 
     /// The socket.

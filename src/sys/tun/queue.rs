@@ -1,7 +1,7 @@
 //! One queue of a TUN device.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 
 use tun::Device;
 
@@ -121,6 +121,12 @@ impl TunQueue {
         if written < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
+    /// The same queue by another descriptor, for another thread. It is closed when both are.
+    pub fn try_clone(&self) -> Result<Self, TunError> {
+        let fd = self.as_fd().try_clone_to_owned().map_err(|error| self.failed("share a queue of", error))?;
+        Self::adopt(fd, self.name.clone(), self.framing)
+    }
+
     /// Whether the device outlives its last queue.
     pub fn set_persistent(&self, persistent: bool) -> Result<(), TunError> {
         // SAFETY: TUNSETPERSIST takes a number, not a pointer.
@@ -135,15 +141,19 @@ impl TunQueue {
 
     fn open_framed(name: &str, multiqueue: Multiqueue, framing: Framing) -> Result<Self, TunError> {
         let (fd, name) = attach::attach(NODE, name, multiqueue, framing)?;
+        let queue = Self::adopt(fd, name, framing)?;
+        queue.set_supers(Supers::default()).map_err(|error| queue.failed("switch off the offloads of", error))?;
+        Ok(queue)
+    }
+
+    fn adopt(fd: OwnedFd, name: String, framing: Framing) -> Result<Self, TunError> {
         let mut configuration = tun::configure();
         // The crate closes the descriptor when the device is dropped, and also when it cannot take it.
         configuration.tun_name(&name).raw_fd(fd.into_raw_fd());
         let other = |attempt, source| TunError::Other { attempt, device: name.clone(), source };
         let device = Device::new(&configuration).map_err(|error| other("adopt", io::Error::other(error)))?;
         device.set_nonblock().map_err(|error| other("unblock", error))?;
-        let queue = Self { device, name, framing, parts: Parts(Vec::with_capacity(WRITE_PARTS + 1)) };
-        queue.set_supers(Supers::default()).map_err(|error| queue.failed("switch off the offloads of", error))?;
-        Ok(queue)
+        Ok(Self { device, name, framing, parts: Parts(Vec::with_capacity(WRITE_PARTS + 1)) })
     }
 
     fn failed(&self, attempt: &'static str, source: io::Error) -> TunError {

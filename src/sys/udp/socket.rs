@@ -144,6 +144,11 @@ impl UdpSocket {
         u32::try_from(mtu).map_err(io::Error::other)
     }
 
+    /// The same socket by another descriptor, for another thread.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { socket: self.socket.try_clone()?, local: self.local, granted: self.granted })
+    }
+
     /// All but the binding.
     fn prepare(address: SocketAddr, buffers: BufferBytes) -> Result<Self, UdpError> {
         let other = |attempt| move |source| UdpError::Other { attempt, address, source };
