@@ -30,8 +30,8 @@ pub const PIECES: usize = 8_192;
 
 /// How long a thread may go on looking for packets before it sleeps, unless asked for otherwise.
 ///
-/// Round trips back to back, medians on two quiet processors, where kernel vxlan takes 56 us: 91 us with 0, 106 with 50, 35 to
-/// 44 with 100, 47 to 55 with 200. A gap that is longer than this is slept through, and 50 us is shorter than what the rest of
+/// Round trips back to back, medians on two quiet processors, where kernel vxlan takes 56 to 62 us: 91 us with 0, 93 to 107 with
+/// 50, 35 to 63 with 100, 47 to 55 with 200. A gap that is longer than this is slept through, and 50 us is shorter than what the rest of
 /// such a round trip takes. Throughput does not depend on it.
 pub const SPIN: Duration = Duration::from_micros(100);
 

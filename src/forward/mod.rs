@@ -1,13 +1,17 @@
 //! The data plane, sans-IO: packets, time and snapshots come in as arguments; packets, answers and drop reasons go out.
 //!
-//! One [`Forwarder`] belongs to one worker. Its loop is, with `now` read once per turn:
+//! One [`Forwarder`] belongs to one thread. A turn of it is, with `now` read once; what is indented is repeated while `egress`
+//! or `ingress` says that something is left:
 //!
 //! ```text
-//! tun.recv(from_tun)     egress(now, peers, from_tun, to_wire, answers)
-//! udp.send(to_wire)      sent(now, to_wire, path_mtu, answers)
-//! tun.send(answers)      answered(answers, refused)
-//! udp.recv(from_wire)    ingress(peers, from_wire, to_tun)
-//! tun.send(to_tun)       written(to_tun, refused)
+//! tun.recv(from_tun)
+//!     egress(now, peers, udp.train(), from_tun, to_wire, answers)
+//!     udp.send(to_wire)                           sent(now, to_wire, path_mtu, answers)
+//! tun.send(answers)                               answered(answers, refused)
+//!
+//! udp.recv(from_wire)
+//!     ingress(peers, tun.supers(), from_wire, to_tun)
+//!     tun.send_gathered(to_tun, from_wire)        written(to_tun, refused)
 //! ```
 //!
 //! * [`egress`] and [`ingress`] each hold the pure judgement of one packet (`judge`, also the entry for fuzzing) and the
@@ -15,8 +19,9 @@
 //! * Each packet that comes in ends in exactly one way: sent, delivered, or dropped under one [`DropReason`]. An ICMP answer
 //!   goes beside a drop, never instead of it.
 //! * Order within a batch is kept, so a flow that stays on one worker is never reordered.
-//! * Packets move between batches by swapping memory. All batches of a worker therefore have slots of one size, and as many
-//!   slots where packets go as where they come from. Whatever takes a batch's packets empties it.
+//! * On the way out packets are copied once, segment by segment, into trains; on the way in they stay where they were received,
+//!   and what is written is gathered from there. A batch that is full is sent and gone on with, so nothing is lost for want
+//!   of slots as long as each slot has room for a datagram.
 //! * Inner addresses are never rewritten.
 //!
 //! Not here: sockets, devices, clocks; which node leases what ([`Peers`] is asked); the order of start and stop.
