@@ -5,7 +5,7 @@ mod e2e_support;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use e2e_support::{Daemon, PATIENCE, cpu_time, eventually, get, lines, netlink, node, note, plan, pod, request, up};
+use e2e_support::{Daemon, PATIENCE, acquainted, cpu_time, eventually, get, lines, netlink, node, note, plan, pod, request, up};
 use felt::lab::probe::{Pinger, ping};
 use felt::lab::{EphemeralLab, HUB_ADDRESS, Interrupt, Lab, LabPlan, Place, RegistryKind};
 use felt::sys::netlink::{Netlink, Route};
@@ -190,6 +190,7 @@ fn set_config(lab: &Lab, prefix: &str, config: &str) {
 #[test]
 fn two_overlays_share_their_hosts() {
     let lab = up(LabPlan { registry: RegistryKind::Etcd, ..plan("two", 2) });
+    acquainted(&lab);
     set_config(&lab, "/other/network", r#"{"Network":"10.98.0.0/16","Backend":{"Type":"udp","Port":8290}}"#);
     set_config(&lab, "/third/network", r#"{"Network":"10.97.0.0/16"}"#);
     let directories = [(); 2].map(|()| tempfile::tempdir().unwrap());
@@ -206,7 +207,9 @@ fn two_overlays_share_their_hosts() {
         ping(&node(&lab, 1), far, Duration::from_millis(500), &Interrupt::new()).unwrap()
     });
     let pod2 = lab.address(Place::Pod { node: 2, pod: 1 }).unwrap();
-    assert!(ping(&pod(&lab, 1), pod2, PATIENCE, &Interrupt::new()).unwrap().is_some(), "and so does the first");
+    eventually("and so does the first", PATIENCE, || {
+        ping(&pod(&lab, 1), pod2, Duration::from_millis(500), &Interrupt::new()).unwrap()
+    });
     let way = netlink(&node(&lab, 1)).route_to(far.into()).unwrap();
     assert_eq!(way.device, Some(netlink(&node(&lab, 1)).link("felt1").unwrap().index));
 

@@ -6,7 +6,7 @@ use felt::lab::{EphemeralLab, Lab, LabPlan, Link, UPLINK};
 use felt::sys::ethtool::{Ethtool, Offload};
 
 use crate::datagrams::End;
-use crate::support::{Metrics, PATIENCE, eventually, metrics, node, plan, pod, pod_address, up};
+use crate::support::{Metrics, acquainted, metrics, node, plan, pod, pod_address, up};
 
 /// What the link between the nodes carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,10 +26,7 @@ pub fn direct(test: &str, flags: &[&str]) -> LabPlan {
 /// The lab, once both nodes know each other.
 pub fn ground(plan: LabPlan) -> EphemeralLab {
     let lab = up(plan);
-    for number in [1, 2] {
-        let knows = || (metrics(&node(&lab, number)).value("felt_peers") == 1).then_some(());
-        eventually("the nodes know each other", PATIENCE, knows);
-    }
+    acquainted(&lab);
     lab
 }
 

@@ -13,7 +13,7 @@ mod thread_stop;
 pub use daemon::{Daemon, cpu_time};
 pub use etcd::put;
 pub use http::{Answer, Metrics, get, metrics, request, scrape};
-pub use lab::{CONFIG, PATIENCE, eventually, fragments_made, lines, netlink, node, note, plan, pod, pod_address};
+pub use lab::{CONFIG, PATIENCE, acquainted, eventually, fragments_made, lines, netlink, node, note, plan, pod, pod_address};
 pub use lab::{receive_overflows, up};
 pub use outsider::{Flannel, Outsider};
 pub use packet::{Inner, RawIp, icmp_errors, sniffer, udp_in};
