@@ -11,6 +11,8 @@
 //! | [`sync`] | how control and workers talk without locks: published snapshots, counters |
 //! | [`wire`], [`buf`] | packet formats as checked views; packet memory |
 //! | [`lease`] | leases as a state machine: config, allocation, keeper, view, table |
+//! | [`policy`] | the policy engine: what is known of a cluster, compiled, and the verdict on a flow |
+//! | [`flow`] | flows that were judged, and fragments of their packets |
 //! | [`forward`] | the sans-IO data plane |
 //! | [`sys`] | the only unsafe code: system calls, thin and without decisions |
 //! | [`port`] | what a worker reads and writes |
@@ -26,11 +28,13 @@ pub mod buf;
 pub mod cli;
 pub mod control;
 pub mod daemon;
+pub mod flow;
 pub mod forward;
 pub mod lab;
 pub mod lease;
 pub mod net;
 pub mod obs;
+pub mod policy;
 pub mod port;
 pub mod sync;
 pub mod sys;

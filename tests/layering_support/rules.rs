@@ -10,20 +10,22 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("wire", &["net"]),
     ("buf", &["net"]),
     ("lease", &["net", "sync", "wire", "buf"]),
-    ("forward", &["net", "sync", "wire", "buf", "lease"]),
+    ("policy", &["net", "sync", "wire", "buf"]),
+    ("flow", &["net", "sync", "wire", "buf"]),
+    ("forward", &["net", "sync", "wire", "buf", "lease", "policy", "flow"]),
     ("sys", &["net", "buf"]),
     ("port", &["net", "buf", "sys"]),
-    ("control", &["net", "sync", "wire", "buf", "lease", "sys"]),
-    ("obs", &["net", "sync", "wire", "buf", "lease", "forward"]),
-    ("lab", &["net", "sync", "wire", "buf", "lease", "forward", "sys", "port", "control", "obs"]),
-    ("bench", &["net", "sync", "wire", "buf", "lease", "forward", "sys", "port", "control", "obs", "lab"]),
-    ("daemon", &["net", "sync", "wire", "buf", "lease", "forward", "sys", "port", "control", "obs"]),
+    ("control", &["net", "sync", "wire", "buf", "lease", "policy", "sys"]),
+    ("obs", &["net", "sync", "wire", "buf", "lease", "policy", "flow", "forward"]),
+    ("lab", &["net", "sync", "wire", "buf", "lease", "policy", "flow", "forward", "sys", "port", "control", "obs"]),
+    ("bench", &["net", "sync", "wire", "buf", "lease", "policy", "flow", "forward", "sys", "port", "control", "obs", "lab"]),
+    ("daemon", &["net", "sync", "wire", "buf", "lease", "policy", "flow", "forward", "sys", "port", "control", "obs"]),
     // What is printed speaks of networks and leases; how packets go is none of its matter.
-    ("cli", &["net", "lease", "control", "obs", "lab", "bench", "daemon"]),
+    ("cli", &["net", "lease", "policy", "control", "obs", "lab", "bench", "daemon"]),
 ];
 
 /// Rooms that take bytes, time and snapshots as arguments and give bytes back.
-const PURE: &[&str] = &["net", "sync", "wire", "buf", "lease", "forward"];
+const PURE: &[&str] = &["net", "sync", "wire", "buf", "lease", "policy", "flow", "forward"];
 
 /// What pure rooms do not name: clocks, sockets, files, threads, the environment, tokio, the kernel.
 const IMPURE: &[&[&str]] = &[

@@ -1,0 +1,1 @@
+//! Flows that policy has judged, remembered so that it is asked once and replies find their way back.
