@@ -106,3 +106,16 @@ fn merging_allocates_nothing() {
     assert!(full >= 1000 && made > 10_000 && made < 1000 * SLOTS, "{full} {made}");
     assert_eq!(allocated, 0);
 }
+
+#[test]
+fn judging_allocates_nothing() {
+    use bodies::policy::{Shape, cluster, flows, judge, objects};
+    for shape in [Shape::Spread, Shape::Heaped, Shape::Ordered] {
+        let policies = cluster(&objects(400, 200, shape)).compile();
+        let flows = flows(400, None);
+        let before = allocations();
+        let refused = judge(&policies, &flows);
+        assert_eq!(allocations() - before, 0, "{shape:?}");
+        assert!(refused > 0 && refused < flows.len(), "{refused} of {}", flows.len());
+    }
+}

@@ -92,3 +92,13 @@ fn segments() {
 fn coalesce() {
     replay("coalesce", targets::coalesce);
 }
+
+#[test]
+fn manifest() {
+    replay("manifest", targets::manifest);
+}
+
+#[test]
+fn policy_engine() {
+    replay("policy_engine", targets::policy_engine);
+}

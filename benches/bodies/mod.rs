@@ -7,5 +7,6 @@ pub mod coalesce;
 pub mod forward;
 pub mod lease_table;
 pub mod overlay;
+pub mod policy;
 pub mod ports;
 pub mod wire;

@@ -3,9 +3,10 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::Policies;
+use super::compile::{Compiler, News, Objects};
 use super::model::{Object, ObjectId};
-use crate::net::{Prefix4, Prefix6};
+use super::{Explanation, Policies};
+use crate::net::{FlowKey, Prefix4, Prefix6};
 
 /// News of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,28 +43,88 @@ pub enum UnknownPods {
 }
 
 /// Everything known, from which snapshots are compiled.
+///
+/// Compiling does again only what the changes since the last snapshot touch; snapshots share the rest.
 #[derive(Debug, Default)]
 pub struct Cluster {
     scope: Scope,
+    objects: Objects,
+    news: News,
+    compiler: Compiler,
+    version: u64,
+    last: Option<Arc<Policies>>,
 }
 
 impl Cluster {
     /// Nothing known yet.
     #[must_use]
     pub fn new(scope: Scope) -> Self {
-        Self { scope }
+        Self { scope, ..Self::default() }
     }
 
     /// Takes in news, in any order.
-    pub fn apply(&mut self, _change: Change) {}
+    pub fn apply(&mut self, change: Change) {
+        self.objects.apply(change, &mut self.news);
+    }
 
     /// Judges by another scope from the next snapshot on.
     pub fn set_scope(&mut self, scope: Scope) {
+        self.news.scope |= self.scope != scope;
         self.scope = scope;
     }
 
-    /// The snapshot of what is known now.
+    /// The snapshot of what is known now: the last one, if nothing has changed since.
     pub fn compile(&mut self) -> Arc<Policies> {
-        Arc::new(Policies::default())
+        if let Some(last) = self.last.as_ref().filter(|_| self.news.is_empty()) {
+            return Arc::clone(last);
+        }
+        self.compiler.refresh(&self.objects, &self.scope, &self.news);
+        if self.compiler.is_wasteful() {
+            self.compiler = Compiler::default();
+            self.compiler.refresh(&self.objects, &self.scope, &self.objects.everything());
+        }
+        self.news = News::default();
+        self.version += 1;
+        let policies = Arc::new(Policies::known(self.version, &self.scope, &self.compiler));
+        self.last = Some(Arc::clone(&policies));
+        policies
+    }
+
+    /// Why the snapshot of what is known now judges a flow as it does.
+    pub fn explain(&mut self, flow: &FlowKey) -> Explanation {
+        let verdict = self.compile().verdict(flow);
+        Explanation::new(*flow, verdict, &self.objects, &self.scope)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::model::{Action, Peer, Policy, PolicyKind, Requirement, Rule, Selector, Subject, Tier};
+
+    /// A policy whose selectors nobody else has.
+    fn policy(round: usize) -> Policy {
+        let select = |key: &str| Selector::All(vec![Requirement::Exists(format!("{key}-{round}"))]);
+        let peers = Some(vec![Peer::Own(select("peer")), Peer::Nodes(select("node"))]);
+        Policy {
+            kind: PolicyKind::NetworkPolicy,
+            namespace: "x".into(),
+            name: "p".into(),
+            tier: Tier::NetworkPolicy,
+            priority: 0,
+            subject: Subject::Own(select("subject")),
+            ingress: Some(vec![Rule { name: String::new(), action: Action::Accept, peers, ports: None }]),
+            egress: None,
+        }
+    }
+
+    #[test]
+    fn what_is_no_longer_used_does_not_pile_up() {
+        let mut cluster = Cluster::default();
+        for round in 0..300 {
+            cluster.apply(Change::Put(Object::Policy(policy(round))));
+            cluster.compile();
+            assert!(!cluster.compiler.is_wasteful(), "{round}");
+        }
     }
 }

@@ -7,10 +7,15 @@
 //! A flow is allowed if the source pod's egress and the destination pod's ingress both allow it; each is decided alone, tier by
 //! tier: Admin, NetworkPolicy, Baseline. An end that is no pod has no say.
 
+pub mod manifest;
 pub mod model;
 
 mod cluster;
+mod compile;
+mod explain;
+mod judge;
 mod verdict;
 
 pub use cluster::{Change, Cluster, Scope, UnknownPods};
+pub use explain::{Direction, End, Explanation, PolicyStep, RuleOutcome, RuleStep, Selected, Side, Step};
 pub use verdict::{Cause, Policies, Refused, Verdict};

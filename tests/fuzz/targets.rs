@@ -3,18 +3,26 @@
 
 #[path = "../coalesce_support/check.rs"]
 mod check;
+#[path = "../policy_proof/mod.rs"]
+mod policy_proof;
 
-use std::net::Ipv4Addr;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU16;
 
 use felt::buf::Datagram;
 use felt::forward::{SourceCheck, Tunnel, egress, ingress};
 use felt::lease::{LeaseAttrs, NetworkConfig, SubnetKey};
 use felt::net::{Endpoint, Offload, PartialChecksum, SegmentKind, Segmentation};
+use felt::policy::manifest::{Read, read_text};
+use felt::policy::model::Object;
+use felt::policy::{Change, Cluster, Scope};
 use felt::wire::checksum;
 use felt::wire::headers::Headers;
 use felt::wire::ipv4::Ipv4;
 use felt::wire::segment::{Segments, complete};
+use policy_proof::engine::{self, Engine};
+use policy_proof::random::PROBES;
 
 /// A network config: read, served, read again.
 pub fn config(data: &[u8]) {
@@ -123,6 +131,73 @@ pub fn coalesce(data: &[u8]) {
         rest = others;
     }
     check::merge_checked(&packets);
+}
+
+/// Manifests: whatever they say, each object is an object with few remarks, skipped, or an error, and the engine can take it.
+pub fn manifest(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let mut cluster = Cluster::new(Scope::default());
+    for item in read_text(text) {
+        match item {
+            Ok(Read::Object { object, remarks }) => {
+                assert!(remarks.len() <= 32 && remarks.iter().all(|remark| remark.object == object.id()), "{text}");
+                assert!(remarks.iter().all(|remark| remark.to_string().len() < 1_000 + text.len()));
+                cluster.apply(Change::Put(object));
+            }
+            Ok(Read::Skipped { kind, .. }) => assert!(!kind.is_empty()),
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+    let policies = cluster.compile();
+    for to in ["10.0.0.1", "fd00::1", "192.0.2.1"] {
+        engine::letter(&policies, "10.0.0.2".parse().unwrap(), to.parse().unwrap(), "TCP", 80);
+    }
+}
+
+/// The policy engine: a cluster as manifests is judged alike whatever the order it came in, and as the rules read out say; and
+/// nothing is left of it once all is gone.
+pub fn policy_engine(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let objects = read_text(text).into_iter().filter_map(|item| match item {
+        Ok(Read::Object { object, .. }) => Some((object.id(), object)),
+        _ => None,
+    });
+    let objects: BTreeMap<_, _> = objects.collect();
+    let claimed: Vec<IpAddr> = objects.values().flat_map(addresses_of).collect();
+    // Of two pods that claim one address the later one has it, so there the order matters.
+    let alone = |address: &&IpAddr| claimed.iter().filter(|other| other == address).count() == 1;
+    let mut addresses: Vec<IpAddr> = claimed.iter().filter(alone).take(8).copied().collect();
+    addresses.extend(["192.0.2.1", "2001:db8::1"].map(|text| text.parse::<IpAddr>().unwrap()));
+
+    let (mut engine, mut backwards) = (Engine::new(), Engine::new());
+    for object in objects.values() {
+        engine.apply(Change::Put(object.clone()));
+    }
+    for object in objects.values().rev() {
+        backwards.apply(Change::Put(object.clone()));
+        backwards.compile();
+    }
+    let (one, other) = (engine.compile(), backwards.compile());
+    let flows = addresses.iter().flat_map(|from| addresses.iter().map(move |to| (*from, *to))).zip(PROBES.iter().cycle());
+    for ((from, to), &(protocol, port)) in flows.clone() {
+        let (verdict, explained) = engine::reasons(&mut engine, from, to, protocol, port);
+        assert_eq!(verdict, explained, "{from} to {to} {protocol}/{port} in {text}");
+        let letters = [&one, &other].map(|policies| engine::letter(policies, from, to, protocol, port));
+        assert_eq!(letters[0], letters[1], "{from} to {to} {protocol}/{port} in {text}");
+    }
+    for id in objects.keys() {
+        backwards.apply(Change::Delete(id.clone()));
+    }
+    let empty = backwards.compile();
+    assert!(flows.clone().all(|((from, to), &(protocol, port))| engine::letter(&empty, from, to, protocol, port) == '.'));
+}
+
+fn addresses_of(object: &Object) -> Vec<IpAddr> {
+    match object {
+        Object::Pod(pod) => pod.addresses.clone(),
+        Object::Node(node) => node.addresses.clone(),
+        Object::Namespace(_) | Object::Policy(_) => Vec::new(),
+    }
 }
 
 fn tunnel(source_check: SourceCheck) -> Tunnel {

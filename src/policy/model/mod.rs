@@ -2,8 +2,9 @@
 //!
 //! Manifests, an API server and a registry all come to this. Defaults have been applied, and what could not be understood has
 //! become a part that fails closed ([`Peer::Nothing`], [`Peer::Unintelligible`], [`Selector::Nothing`]) and has been reported by
-//! whoever read it. Source of the meaning: NetworkPolicy `networking.k8s.io/v1`, ClusterNetworkPolicy
-//! `policy.networking.k8s.io/v1alpha2`, AdminNetworkPolicy and BaselineAdminNetworkPolicy `v1alpha1`.
+//! whoever read it. Source of the meaning: NetworkPolicy `networking.k8s.io/v1`, `ClusterNetworkPolicy`
+//! `policy.networking.k8s.io/v1alpha2`, `AdminNetworkPolicy` and `BaselineAdminNetworkPolicy`
+//! `policy.networking.k8s.io/v1alpha1`.
 
 mod object;
 mod policy;

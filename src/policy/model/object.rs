@@ -115,6 +115,14 @@ impl Object {
     }
 }
 
+impl Pod {
+    /// Whether flows of its addresses are its own: it has not finished and is not on its host's network.
+    #[must_use]
+    pub const fn has_identity(&self) -> bool {
+        !self.finished && !self.host_network
+    }
+}
+
 impl fmt::Display for ObjectId {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
