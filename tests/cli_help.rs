@@ -23,12 +23,19 @@ help_is!(help_config, "config --help");
 help_is!(help_config_get, "config get --help");
 help_is!(help_config_set, "config set --help");
 help_is!(help_config_check, "config check --help");
+help_is!(help_policy, "policy --help");
+help_is!(help_policy_apply, "policy apply --help");
+help_is!(help_policy_delete, "policy delete --help");
+help_is!(help_policy_list, "policy list --help");
 help_is!(help_lab, "lab --help");
 help_is!(help_lab_up, "lab up --help");
 help_is!(help_lab_exec, "lab exec --help");
 help_is!(help_lab_status, "lab status --help");
 help_is!(help_lab_down, "lab down --help");
 help_is!(help_lab_demo, "lab demo --help");
+help_is!(help_policy_matrix, "policy matrix --help");
+help_is!(help_policy_explain, "policy explain --help");
+help_is!(help_policy_check, "policy check --help");
 help_is!(help_bench, "bench --help");
 
 #[test]
@@ -63,6 +70,13 @@ fn what_felt_does_not_know_is_a_usage_error() {
         ("serve", "--listen"),
         ("config", "Usage: felt config"),
         ("config set", "<FILE>"),
+        ("policy", "Usage: felt policy"),
+        ("policy apply", "--file"),
+        ("policy delete networkpolicy", "<NAME>"),
+        ("policy delete networkpolicy a -f x", "cannot be used with"),
+        ("run -policy-scope pod", "possible values"),
+        ("run -policy-flows 7", "from 1024 to 16777216"),
+        ("run -log-level loud", "possible values"),
         ("lab", "Usage: felt lab"),
         ("lab up -n 0", "'0'"),
         ("lab exec node1 ls", "unexpected argument 'ls'"),

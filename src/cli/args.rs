@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::bench_args::BenchArgs;
 use super::go_values::{boolean, port, within};
 use super::lab_args::LabCommand;
+use super::policy_args::{PolicyCommand, PolicyRunArgs};
 
 /// Heading of the flags that flannel does not have; their variables begin with `FELT_`.
 pub const OWN: &str = "Felt's own options (environment: FELT_<OPTION>)";
@@ -58,6 +59,12 @@ pub enum Command {
         /// What to do with it.
         #[command(subcommand)]
         command: LabCommand,
+    },
+    /// Ask who may talk to whom, and why; put policy objects into the registry
+    Policy {
+        /// What to do.
+        #[command(subcommand)]
+        command: PolicyCommand,
     },
     /// Measure throughput, packet rate, latency and CPU beside plain veth and kernel vxlan, on this machine
     ///
@@ -145,6 +152,9 @@ pub struct OwnArgs {
     /// What is left to the kernel.
     #[command(flatten)]
     pub offloads: OffloadArgs,
+    /// Who may talk to whom.
+    #[command(flatten)]
+    pub policy: PolicyRunArgs,
 }
 
 /// What is left to the kernel and the devices, and how much at once.
@@ -246,6 +256,22 @@ pub struct LogArgs {
     /// How much to log: 0 state changes, 1 details, 2 everything
     #[arg(long, value_name = "LEVEL", default_value = "0", value_parser = |text: &str| within(text, 0, 255))]
     pub v: i64,
+    /// The same in a word; wins over --v
+    #[arg(long, value_name = "LEVEL", help_heading = OWN)]
+    pub log_level: Option<LogLevel>,
+}
+
+/// How much to log, as weave-npc spells it.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum LogLevel {
+    /// Details
+    Debug,
+    /// State changes
+    Info,
+    /// What needs looking at
+    Warning,
+    /// What went wrong
+    Error,
 }
 
 /// What `felt serve` takes.

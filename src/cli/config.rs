@@ -2,16 +2,14 @@
 
 use std::io::{self, Read as _};
 use std::path::Path;
-use std::sync::Arc;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 
 use super::args::ConfigCommand;
 use super::meaning::Meaning;
 use super::options::{self, Target};
-use super::{Failure, output, store};
-use crate::control::registry::{LEASE_TTL, RegistryAdmin, RegistryError, StoreRegistry};
-use crate::daemon::open_registry;
+use super::store::{there, with_registry};
+use super::{Failure, output};
 use crate::lease::{Backend, NetworkConfig};
 
 /// Reads, writes or checks the network config.
@@ -73,30 +71,10 @@ fn name(file: &Path) -> String {
 
 /// The registry's network config, as it lies there.
 fn get(target: Target) -> Result<String, Failure> {
-    // Opening would make the file, which is not what reading is for.
-    if let Target::File(file) = &target
-        && !file.exists()
-    {
-        return Err(Failure::Usage(format!("there is no registry store at {}", file.display())));
-    }
+    there(&target)?;
     with_registry(target, async |registry| registry.config().await)
 }
 
 fn set(target: Target, text: &str) -> Result<(), Failure> {
     with_registry(target, async |registry| registry.put_config(text).await)
-}
-
-fn with_registry<T>(
-    target: Target,
-    work: impl AsyncFnOnce(&dyn RegistryAdmin) -> Result<T, RegistryError>,
-) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("cannot start the runtime").map_err(Failure::Internal)?;
-    runtime.block_on(async {
-        let registry: Arc<dyn RegistryAdmin> = match target {
-            Target::File(file) => Arc::new(StoreRegistry::with_default_ttl(store::open(&file).await?)),
-            Target::Registry(choice) => open_registry(&choice, LEASE_TTL).map_err(|error| Failure::Usage(error.to_string()))?,
-        };
-        Ok(work(registry.as_ref()).await?)
-    })
 }

@@ -2,16 +2,16 @@
 
 use std::process::ExitCode;
 
-use super::args::{Cli, Command, VERSION};
-use super::{Failure, bench, config, lab, output, run, serve};
+use super::args::{Cli, Command, LogArgs, LogLevel, VERSION};
+use super::{Failure, bench, config, lab, output, policy, run, serve};
 
 impl Cli {
-    /// How much is to be logged.
+    /// How much is to be logged: 0 state changes, more of it above, only what went wrong below.
     #[must_use]
     pub fn verbosity(&self) -> i64 {
         match &self.command {
-            Command::Run(args) => args.log.v,
-            Command::Serve(args) => args.log.v,
+            Command::Run(args) => verbosity(&args.log),
+            Command::Serve(args) => verbosity(&args.log),
             _ => 0,
         }
     }
@@ -24,9 +24,20 @@ pub fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Run(args) => run::run(*args)?,
         Command::Serve(args) => serve::serve(*args)?,
         Command::Config { command } => config::config(command)?,
+        Command::Policy { command } => return policy::policy(command),
         Command::Lab { command } => return lab::lab(command),
         Command::Bench(args) => return bench::bench(&args),
         Command::Version => output::say(VERSION)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn verbosity(args: &LogArgs) -> i64 {
+    match args.log_level {
+        None => args.v,
+        Some(LogLevel::Debug) => 1,
+        Some(LogLevel::Info) => 0,
+        Some(LogLevel::Warning) => -1,
+        Some(LogLevel::Error) => -2,
+    }
 }

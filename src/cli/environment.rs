@@ -12,8 +12,8 @@ use clap::{Arg, Command};
 use super::args::OWN;
 use super::go_flags::Typed;
 
-/// Flags never read from the environment, as in flannel.
-const TYPED_ONLY: [&str; 2] = ["version", "help"];
+/// Flags never read from the environment: the first two as in flannel, the others because they say what to do this time.
+const TYPED_ONLY: [&str; 4] = ["version", "help", "file", "namespace"];
 
 /// What the environment adds to a command line.
 #[derive(Debug, Default, PartialEq, Eq)]

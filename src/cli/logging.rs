@@ -17,13 +17,15 @@ use super::fold::Fold;
 /// Variable that replaces the level of `--v` by directives such as `felt=debug,felt::control=trace`.
 pub const VARIABLE: &str = "FELT_LOG";
 
-/// Starts logging: `verbosity` 0 shows state changes, 1 details, 2 everything.
+/// Starts logging: `verbosity` 0 shows state changes, 1 details, 2 everything; -1 what needs looking at, -2 errors only.
 ///
 /// # Errors
 /// What is wrong with the directives in `FELT_LOG`, if they are given.
 pub fn start(verbosity: i64, directives: Option<&str>) -> Result<(), super::Failure> {
     let level = match verbosity {
-        ..=0 => "info",
+        ..=-2 => "error",
+        -1 => "warn",
+        0 => "info",
         1 => "debug",
         2.. => "trace",
     };
@@ -32,6 +34,7 @@ pub fn start(verbosity: i64, directives: Option<&str>) -> Result<(), super::Fail
         Some(directives) => EnvFilter::try_new(directives).map_err(|error| {
             super::Failure::Usage(format!("invalid value '{directives}' for the environment variable {VARIABLE}: {error}"))
         })?,
+        None if verbosity < -1 => EnvFilter::new(level),
         None => EnvFilter::new(format!("warn,felt={level}")),
     };
     let subscriber = tracing_subscriber::fmt()

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Failure;
 use super::args::{self, EtcdArgs, LeaseArgs, RegistryArgs, RemoteArgs, RemoteTlsArgs, RunArgs, ServeArgs, SourceCheckArg};
+use super::{Failure, policy_options};
 use crate::control::registry::etcd::EtcdConfig;
 use crate::control::server::ListenAddress;
 use crate::control::tls::TlsFiles;
@@ -59,6 +59,8 @@ pub fn run(args: RunArgs) -> Result<RunOptions, Failure> {
         subnet_file: args.subnet_file,
         renew_margin: renew_margin(args.subnet_lease_renew_margin, lease_ttl)?,
         lease_ttl,
+        metrics: args.own.policy.metrics_addr,
+        policy: policy_options::policy(args.own.policy)?,
         healthz: (args.healthz_port != 0).then(|| SocketAddr::new(args.healthz_ip, args.healthz_port)),
         tun_name: args.own.tun_name,
         workers: usize::try_from(args.own.workers).unwrap_or(1),

@@ -15,7 +15,7 @@ use super::{Failure, flannel_flags};
 const GO_STYLE: [&str; 2] = ["run", "serve"];
 
 /// Subcommands whose flags have variables: those that are about a real network. A variable made for a node must not rename a lab.
-const WITH_VARIABLES: [&str; 3] = ["run", "serve", "config"];
+const WITH_VARIABLES: [&str; 4] = ["run", "serve", "config", "policy"];
 
 /// Understands a whole command line, the program's name first. `lookup` reads an environment variable.
 ///
@@ -30,6 +30,8 @@ pub fn parse(words: impl IntoIterator<Item = OsString>, lookup: impl Fn(&str) ->
     let typed = if GO_STYLE.contains(&leaf.get_name()) { go_flags::normalise(leaf, flags) } else { as_typed(leaf, flags) };
     // `--version` and `--help` are looked at before the environment, as in flannel.
     let has_variables = names.get(1).is_some_and(|name| WITH_VARIABLES.iter().any(|known| name == known));
+    // What is asked of manifests alone is no matter of a node's variables either.
+    let has_variables = has_variables && leaf.get_arguments().any(|flag| flag.get_id() == "etcd-endpoints");
     let is_read = has_variables && !asks_about_felt(&typed);
     let environment = if is_read { environment::read(leaf, &typed, lookup) } else { FromEnvironment::default() };
 

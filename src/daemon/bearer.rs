@@ -333,6 +333,8 @@ mod tests {
             renew_margin: Duration::from_hours(1),
             lease_ttl: Duration::from_hours(24),
             healthz: None,
+            metrics: None,
+            policy: None,
             tun_name: "flannel%d".into(),
             workers: 1,
             keep_device: false,

@@ -73,6 +73,10 @@ impl Node {
     /// Has the workers go by what is held now.
     pub(super) fn publish(&self) {
         let mtu = self.bearer.as_ref().map_or(0, Bearer::mtu);
+        // Before the workers forward for a subnet, policy has to know that it is ours.
+        if let (Some(policy), Some(lease)) = (&self.policy, self.keeper.held()) {
+            policy.set_own(&lease.subnet);
+        }
         let tunnel = self.keeper.held().map(|lease| self.tunnel(lease.subnet.v4, mtu));
         self.snapshots.publish(Snapshot { tunnel, table: Arc::clone(&self.overlay.table) });
         self.workers.wake();

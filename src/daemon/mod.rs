@@ -10,6 +10,7 @@
 //! | `overlay`, `paths` | one network config and everything that hangs on it; ways to peers that are too narrow for it |
 //! | `bearer`, `device` | the TUN device and the sockets |
 //! | `workers`, `worker`, `tuning` | the threads that move packets |
+//! | `policy` | where policy comes from, and what the workers judge by |
 //! | `subnet_env` | the file container runtimes read |
 //! | `clock`, `complaint`, `signals` | time, repeated trouble, the end |
 
@@ -27,6 +28,7 @@ mod offloads;
 mod options;
 mod overlay;
 mod paths;
+pub mod policy;
 mod reconfigure;
 mod registry;
 mod run;

@@ -19,6 +19,7 @@ use super::interface::External;
 use super::options::RunOptions;
 use super::overlay::Overlay;
 use super::paths::Paths;
+use super::policy::PolicyControl;
 use super::reconfigure::Pending;
 use super::run::RunError;
 use super::tuning::{Sizes, Tuning};
@@ -49,6 +50,8 @@ pub struct Node {
     pub(super) metrics: Arc<Metrics>,
     pub(super) trouble: Trouble,
     pub(super) paths: Paths,
+    /// `None`: nothing is judged.
+    pub(super) policy: Option<PolicyControl>,
     /// Whether the table holds all the leases there were when we started.
     pub(super) synced: bool,
     pub(super) announced: bool,
@@ -87,6 +90,7 @@ pub(super) struct Parts {
     pub config: NetworkConfig,
     pub overlay: Overlay,
     pub previous: Option<Prefix4>,
+    pub policy: Option<PolicyControl>,
     pub health: Arc<Health>,
     pub metrics: Arc<Metrics>,
 }
@@ -94,7 +98,7 @@ pub(super) struct Parts {
 impl Node {
     /// A node with idle workers and no lease yet.
     pub(super) fn new(parts: Parts) -> Result<Self, RunError> {
-        let Parts { options, registry, node_id, external, config, overlay, previous, health, metrics } = parts;
+        let Parts { options, registry, node_id, external, config, overlay, previous, policy, health, metrics } = parts;
         let settings = KeeperSettings { ttl: options.lease_ttl, margin: options.renew_margin };
         let keeper = Keeper::new(settings, previous, rand::random());
         let snapshots = Publisher::new(Snapshot { tunnel: None, table: Arc::clone(&overlay.table) });
@@ -118,6 +122,7 @@ impl Node {
             metrics,
             trouble,
             paths: Paths::default(),
+            policy,
             synced: false,
             announced: false,
             file_is_right: false,

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::policy::PolicyOptions;
 use crate::control::registry::etcd::EtcdConfig;
 use crate::control::tls::TlsFiles;
 use crate::forward::SourceCheck;
@@ -31,6 +32,10 @@ pub struct RunOptions {
     pub lease_ttl: Duration,
     /// Where health is served; `None`: nowhere.
     pub healthz: Option<SocketAddr>,
+    /// Where metrics are served, too; `None`: where health is, only.
+    pub metrics: Option<SocketAddr>,
+    /// How policy is gone by; `None`: there is none.
+    pub policy: Option<PolicyOptions>,
     /// Name of the TUN device, or a template with one `%d`.
     pub tun_name: String,
     /// Workers, each with a TUN queue and a socket of its own; at least one.

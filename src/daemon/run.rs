@@ -17,10 +17,11 @@ use super::machine_id::machine_id;
 use super::node::{Node, Parts};
 use super::options::RunOptions;
 use super::overlay::{Overlay, OverlayError};
+use super::policy::PolicyControl;
 use super::registry::{RegistryChoiceError, open_registry};
 use super::subnet_env::PreviousEnv;
 use super::{clock, signals};
-use crate::control::registry::Registry;
+use crate::control::registry::{Registry, RegistryError};
 use crate::lease::NetworkConfig;
 use crate::net::Prefix4;
 use crate::obs::{Health, HealthServer, HealthServerError, Metrics};
@@ -64,6 +65,9 @@ pub enum RunError {
     /// The config makes no sense here.
     #[error(transparent)]
     Overlay(#[from] OverlayError),
+    /// The registry is to be a source of policy and keeps none.
+    #[error("--policy-from-registry: {0}")]
+    NoPolicies(RegistryError),
     /// A watch of the registry ended, which none does unless it has failed in a way nobody foresaw.
     #[error("the registry is no longer watched: a watch has broken down; please report what was logged before")]
     WatchEnded,
@@ -116,7 +120,8 @@ async fn serve_health(
     metrics: &Arc<Metrics>,
     stop: &CancellationToken,
 ) -> Result<(), RunError> {
-    if let Some(address) = options.healthz {
+    let metrics_too = options.metrics.filter(|address| options.healthz != Some(*address));
+    for address in options.healthz.into_iter().chain(metrics_too) {
         let server = HealthServer::bind(address).await?;
         tokio::spawn(server.run(Arc::clone(health), Arc::clone(metrics), clock::now, stop.clone()));
     }
@@ -130,11 +135,23 @@ async fn prepare(options: RunOptions, health: Arc<Health>, metrics: Arc<Metrics>
     let registry = open_registry(&options.registry, options.lease_ttl)?;
     tracing::info!(registry = registry.describe(), interface = external.name, bind = %external.bind, public_ip = %external.announce, underlay_mtu = external.mtu, "starting");
     external.remark();
+    // Before the config is waited for: by the time there is a lease, policy should be known.
+    let policy = policy(&options, &*registry, &health, &metrics)?;
     let (config, overlay) = network_config(&*registry, &external).await;
     let previous = previous_subnet(&options);
     check_overlap(&options, &overlay, previous, &external)?;
     let node_id = options.node_id.clone().or_else(machine_id);
-    Node::new(Parts { options, registry, node_id, external, config, overlay, previous, health, metrics })
+    Node::new(Parts { options, registry, node_id, external, config, overlay, previous, policy, health, metrics })
+}
+
+fn policy(
+    options: &RunOptions,
+    registry: &dyn Registry,
+    health: &Health,
+    metrics: &Arc<Metrics>,
+) -> Result<Option<PolicyControl>, RunError> {
+    let start = |policy| PolicyControl::start(policy, registry, health, metrics);
+    options.policy.as_ref().map(start).transpose().map_err(RunError::NoPolicies)
 }
 
 pub(super) fn external(options: &RunOptions) -> Result<External, RunError> {

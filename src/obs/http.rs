@@ -29,7 +29,9 @@ pub struct HealthServer {
 
 /// The address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
-#[error("health server cannot listen on {address}: {source}; choose another with --healthz-ip and --healthz-port")]
+#[error(
+    "health server cannot listen on {address}: {source}; choose another with --healthz-ip and --healthz-port, or --metrics-addr"
+)]
 pub struct HealthServerError {
     address: SocketAddr,
     source: std::io::Error,

@@ -6,13 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
+use super::PolicyGauges;
+use super::families::{counter, counters, gauge, gauges_of};
 use crate::forward::{Counters, Totals};
 use crate::net::Moment;
 
@@ -59,6 +58,8 @@ pub struct OffloadGauges {
 pub struct Metrics {
     /// Control's side.
     pub gauges: Gauges,
+    /// What policy says about itself, where there is any.
+    pub policy: PolicyGauges,
     workers: Mutex<Vec<Arc<Counters>>>,
 }
 
@@ -108,7 +109,8 @@ struct Scrape {
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.packets(&mut encoder)?;
-        self.control(&mut encoder)
+        self.control(&mut encoder)?;
+        self.metrics.policy.encode(&mut encoder)
     }
 }
 
@@ -155,42 +157,6 @@ impl Scrape {
         counter(to, "felt_leases_acquired", "Leases acquired since start", load(&gauges.acquired))?;
         counter(to, "felt_leases_renewed", "Renewals that succeeded", load(&gauges.renewed))
     }
-}
-
-fn counters<'a>(
-    to: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    label: &str,
-    samples: impl IntoIterator<Item = (&'a str, u64)>,
-) -> fmt::Result {
-    let mut family = to.encode_descriptor(name, help, None, MetricType::Counter)?;
-    for (value, count) in samples {
-        ConstCounter::new(count).encode(family.encode_family(&[(label, value)])?)?;
-    }
-    Ok(())
-}
-
-fn gauges_of<'a>(
-    to: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    label: &str,
-    samples: impl IntoIterator<Item = (&'a str, u64)>,
-) -> fmt::Result {
-    let mut family = to.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    for (value, number) in samples {
-        ConstGauge::new(number).encode(family.encode_family(&[(label, value)])?)?;
-    }
-    Ok(())
-}
-
-fn counter(to: &mut DescriptorEncoder<'_>, name: &str, help: &str, count: u64) -> fmt::Result {
-    ConstCounter::new(count).encode(to.encode_descriptor(name, help, None, MetricType::Counter)?)
-}
-
-fn gauge(to: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
-    ConstGauge::new(value).encode(to.encode_descriptor(name, help, None, MetricType::Gauge)?)
 }
 
 #[cfg(test)]

@@ -62,6 +62,12 @@ impl Cluster {
         Self { scope, ..Self::default() }
     }
 
+    /// Nothing known, in the place of a cluster whose last snapshot had this version: versions go on from there.
+    #[must_use]
+    pub fn after(version: u64) -> Self {
+        Self { version, ..Self::default() }
+    }
+
     /// Takes in news, in any order.
     pub fn apply(&mut self, change: Change) {
         self.objects.apply(change, &mut self.news);

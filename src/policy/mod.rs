@@ -9,13 +9,16 @@
 
 pub mod manifest;
 pub mod model;
+pub mod offline;
 
 mod cluster;
 mod compile;
 mod explain;
 mod judge;
+mod refusal;
 mod verdict;
 
 pub use cluster::{Change, Cluster, Scope, UnknownPods};
 pub use explain::{Direction, End, Explanation, PolicyStep, RuleOutcome, RuleStep, Selected, Side, Step};
+pub use refusal::{RefusalEvent, RefusalQueue};
 pub use verdict::{Cause, Policies, Refused, Verdict};

@@ -7,6 +7,7 @@ mod server;
 
 mod access;
 mod logs;
+mod policies;
 mod questions;
 mod races;
 mod records;

@@ -6,16 +6,21 @@
 
 mod admin;
 pub mod embedded;
+mod error;
 pub mod etcd;
 pub mod feed;
 pub mod log;
+mod policies;
 pub mod remote;
 pub mod store;
 mod store_registry;
 
 pub use admin::RegistryAdmin;
+pub use error::RegistryError;
+pub use policies::{PolicyEntry, PolicyEvent, PolicyKeyError, PolicyStore, PolicyUpdate, kind_of, policy_id, policy_key};
 pub use store_registry::StoreRegistry;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -87,9 +92,24 @@ pub trait Registry: Send + Sync + 'static {
     /// [`LEASE_TTL`].
     async fn watch_leases(&self) -> mpsc::Receiver<Update>;
 
+    /// The policy objects kept beside the leases.
+    ///
+    /// # Errors
+    /// [`RegistryError::Unsupported`] where none are kept.
+    fn policy_store(&self) -> Result<Arc<dyn PolicyStore>, RegistryError> {
+        Err(no_policies(&self.describe()))
+    }
+
     /// This host's address or way out has changed: no call is to wait for a connection made before. Watches find out
     /// themselves.
     fn forget_connections(&self) {}
+}
+
+/// The answer of a registry without policy objects.
+fn no_policies(registry: &str) -> RegistryError {
+    RegistryError::Unsupported(format!(
+        "{registry} keeps no policy objects; name the etcd cluster or the store behind it, or give nodes manifests with --policy-dir"
+    ))
 }
 
 /// Whether the record found where `known` was is still its node's: under the address known, or under the one in `attrs`, where a
@@ -97,53 +117,4 @@ pub trait Registry: Send + Sync + 'static {
 fn is_still_ours(found: &Lease, known: &Lease, attrs: &LeaseAttrs) -> bool {
     let addresses = [known.attrs.public_ip, attrs.public_ip];
     found.subnet == known.subnet && addresses.contains(&found.attrs.public_ip)
-}
-
-/// Why a registry did not do as asked.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "each field is named by its message")]
-pub enum RegistryError {
-    /// No contact: refused, timed out, closed. Worth trying again.
-    #[error("{registry} cannot be reached: {reason}")]
-    Unreachable { registry: String, reason: String },
-    /// The other side refuses us: certificate, user, password.
-    #[error("{registry} refused access: {reason}")]
-    Denied { registry: String, reason: String },
-    /// No network config under the key named.
-    #[error("no network config at {place}; put one there with `felt config set FILE`")]
-    NoConfig { place: String },
-    /// The config does not make a network.
-    #[error("network config: {0}")]
-    BadConfig(String),
-    /// Every subnet between SubnetMin and SubnetMax is held.
-    #[error("out of subnets: every subnet of {range} is leased; enlarge the network or revoke leases of nodes that are gone")]
-    OutOfSubnets { range: String },
-    /// Somebody else has it.
-    #[error("subnet {subnet} is already taken by {holder}")]
-    Taken { subnet: String, holder: String },
-    /// Two nodes announce one address.
-    #[error(
-        "public IP {public_ip} is announced by another node (machine id {other}), which leases {subnet}; give this node its own with --public-ip, revoke that lease if the node is gone, or, if this is that node and its machine id has changed, start it with --node-id={other}"
-    )]
-    DuplicatePublicIp { public_ip: std::net::Ipv4Addr, other: String, subnet: String },
-    /// Lost every race.
-    #[error("max retries reached trying to acquire a subnet: {attempts} attempts lost to other nodes")]
-    Raced { attempts: u32 },
-    /// This registry cannot do that.
-    #[error("{0}")]
-    Unsupported(String),
-    /// The registry understood, and said no; its own words.
-    #[error("{registry} answered: {reason}")]
-    Refused { registry: String, reason: String },
-    /// The registry answered something that makes no sense.
-    #[error("{registry} answered what could not be understood: {reason}")]
-    Protocol { registry: String, reason: String },
-}
-
-impl RegistryError {
-    /// Whether the same call may succeed later without anybody changing anything here.
-    #[must_use]
-    pub fn is_unreachable(&self) -> bool {
-        matches!(self, Self::Unreachable { .. })
-    }
 }

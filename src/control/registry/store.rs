@@ -1,11 +1,12 @@
 //! A registry made of a key-value store: the acquire, renew and reserve rules, written once for every store.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 
-use super::RegistryError;
+use super::{PolicyStore, RegistryError, no_policies};
 use crate::lease::{Lease, LeaseAttrs, SubnetKey, Update};
 
 /// The leases and the revision they were read at.
@@ -57,6 +58,11 @@ pub trait Store: Send + Sync + 'static {
     async fn node_of(&self, subnet: &SubnetKey) -> Result<Option<String>, RegistryError>;
     /// Notes the node beside the lease, for as long as the lease lives.
     async fn note_node(&self, lease: &Lease, node: &str) -> Result<(), RegistryError>;
+
+    /// See [`Registry::policy_store`](super::Registry::policy_store).
+    fn policy_store(&self) -> Result<Arc<dyn PolicyStore>, RegistryError> {
+        Err(no_policies(&self.describe()))
+    }
 
     /// See [`Registry::forget_connections`](super::Registry::forget_connections).
     fn forget_connections(&self) {}

@@ -11,13 +11,14 @@ mod range;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 
 use super::store::Store;
-use super::{AcquireRequest, LEASE_TTL, Registry, RegistryError, Renewal, is_still_ours};
+use super::{AcquireRequest, LEASE_TTL, PolicyStore, Registry, RegistryError, Renewal, is_still_ours};
 use crate::lease::{Lease, LeaseAttrs, SubnetKey, Update};
 
 /// How often a rewrite is tried against a record that somebody else keeps changing.
@@ -102,6 +103,10 @@ impl<S: Store> Registry for StoreRegistry<S> {
 
     async fn watch_leases(&self) -> mpsc::Receiver<Update> {
         self.store.watch_leases().await
+    }
+
+    fn policy_store(&self) -> Result<Arc<dyn PolicyStore>, RegistryError> {
+        self.store.policy_store()
     }
 
     fn forget_connections(&self) {

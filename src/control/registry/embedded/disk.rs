@@ -13,10 +13,13 @@ use tracing::warn;
 
 use super::error::OpenError;
 use super::record::Record;
+use crate::control::registry::{PolicyEntry, policy_id};
 use crate::lease::SubnetKey;
 
 const META: TableDefinition<'_, &str, &str> = TableDefinition::new("meta");
 const LEASES: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("leases");
+
+const POLICIES: TableDefinition<'_, &str, &str> = TableDefinition::new("policies");
 
 /// Value of `format` in the meta table.
 const FORMAT: &str = "1";
@@ -39,6 +42,8 @@ pub struct Contents {
     pub revision: u64,
     /// Every readable lease.
     pub records: Vec<(SubnetKey, Record)>,
+    /// Every policy object whose key names one.
+    pub policies: Vec<PolicyEntry>,
 }
 
 impl Disk {
@@ -93,6 +98,21 @@ impl Disk {
         Ok(transaction.commit()?)
     }
 
+    /// Writes or (for `None`) deletes policy objects by their keys; all or nothing.
+    pub fn put_policies(&self, changes: &[(String, Option<&str>)]) -> Result<(), redb::Error> {
+        let transaction = self.database.begin_write()?;
+        {
+            let mut policies = transaction.open_table(POLICIES)?;
+            for (key, body) in changes {
+                match body {
+                    Some(body) => drop(policies.insert(key.as_str(), *body)?),
+                    None => drop(policies.remove(key.as_str())?),
+                }
+            }
+        }
+        Ok(transaction.commit()?)
+    }
+
     /// Puts the network config.
     pub fn put_config(&self, text: &str) -> Result<(), redb::Error> {
         let transaction = self.database.begin_write()?;
@@ -105,6 +125,7 @@ impl Disk {
         let transaction = self.database.begin_write()?;
         let format = {
             transaction.open_table(LEASES)?;
+            transaction.open_table(POLICIES)?;
             let mut meta = transaction.open_table(META)?;
             let found = meta.get("format")?.map(|format| format.value().to_owned());
             if found.is_none() {
@@ -129,6 +150,14 @@ impl Disk {
             match key.value().parse::<SubnetKey>().map_err(|error| error.to_string()).and_then(|key| Ok((key, record?))) {
                 Ok(lease) => contents.records.push(lease),
                 Err(error) => warn!(key = key.value(), %error, "registry store: unreadable lease skipped"),
+            }
+        }
+        for entry in transaction.open_table(POLICIES)?.iter()? {
+            let (key, body) = entry?;
+            if let Some(id) = policy_id(key.value()) {
+                contents.policies.push(PolicyEntry { id, body: body.value().to_owned() });
+            } else {
+                warn!(key = key.value(), "registry store: a key that names no policy object is skipped");
             }
         }
         Ok(contents)

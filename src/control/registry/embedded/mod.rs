@@ -8,12 +8,16 @@
 //! never less than [`GRACE`] (a clock stepped forward, or a lease that ran out while the server was down): a node that is alive
 //! retries its renewal every minute and so keeps its subnet; one that is gone frees it ten minutes later.
 //!
+//! Policy objects lie in a table of their own and are served from a copy in memory, too.
+//!
 //! Revisions. Each start begins at a revision never used before (the wall clock's microseconds, if that is higher than the last
 //! one), so a watcher's revision from another life, or from before the file was restored from a backup, is recognised.
 
 mod disk;
 mod error;
+mod policies;
 mod record;
+mod shelf;
 mod store;
 
 pub use error::OpenError;

@@ -13,10 +13,11 @@ use tracing::error;
 use super::disk::{Contents, Disk};
 use super::error::OpenError;
 use super::record::Record;
-use crate::control::registry::RegistryError;
+use super::shelf::Shelf;
 use crate::control::registry::feed::Feed;
 use crate::control::registry::log::LeaseLog;
 use crate::control::registry::store::{Listing, Store};
+use crate::control::registry::{PolicyEvent, PolicyStore, RegistryError};
 use crate::lease::{Change, Lease, LeaseAttrs, LeaseEvent, SubnetKey, Update};
 
 /// How long ended leases stay when the disk refuses to have them deleted, until the next attempt.
@@ -36,6 +37,7 @@ struct Inner {
     /// Held for the length of a write, including its sync.
     disk: Mutex<Disk>,
     feed: Arc<Feed>,
+    shelf: Arc<Shelf>,
     config: watch::Sender<Option<Arc<str>>>,
     /// Changed only with `disk` held.
     nodes: Mutex<HashMap<SubnetKey, String>>,
@@ -86,6 +88,7 @@ impl EmbeddedStore {
             name,
             disk: Mutex::new(disk),
             feed: Arc::clone(&feed),
+            shelf: Arc::new(Shelf::new(contents.policies)),
             config: watch::Sender::new(contents.config.map(Arc::from)),
             nodes: Mutex::new(nodes),
             end: end.clone(),
@@ -102,6 +105,31 @@ impl EmbeddedStore {
     {
         let inner = Arc::clone(&self.inner);
         self.blocking(move || inner.write(subnet, decide)).await
+    }
+
+    /// Writes policy objects, given beside their keys.
+    pub(super) async fn put_policies(&self, writes: Vec<(String, PolicyEvent)>) -> Result<(), RegistryError> {
+        let inner = Arc::clone(&self.inner);
+        self.blocking(move || {
+            let changes = writes.iter().map(|(key, event)| match event {
+                PolicyEvent::Put(entry) => (key.clone(), Some(entry.body.as_str())),
+                PolicyEvent::Deleted(_) => (key.clone(), None),
+            });
+            let disk = locked(&inner.disk);
+            disk.put_policies(&changes.collect::<Vec<_>>())?;
+            inner.shelf.apply(writes.into_iter().map(|(_, event)| event).collect());
+            Ok(())
+        })
+        .await
+    }
+
+    pub(super) fn shelf(&self) -> &Arc<Shelf> {
+        &self.inner.shelf
+    }
+
+    /// Cancelled when the last handle is dropped.
+    pub(super) fn end(&self) -> CancellationToken {
+        self.inner.end.clone()
     }
 
     async fn blocking<T, F>(&self, work: F) -> Result<T, RegistryError>
@@ -250,6 +278,10 @@ impl Store for EmbeddedStore {
 
     async fn watch_leases(&self) -> mpsc::Receiver<Update> {
         self.inner.feed.stream(self.inner.end.clone())
+    }
+
+    fn policy_store(&self) -> Result<Arc<dyn PolicyStore>, RegistryError> {
+        Ok(Arc::new(self.clone()))
     }
 
     async fn node_of(&self, subnet: &SubnetKey) -> Result<Option<String>, RegistryError> {

@@ -41,6 +41,11 @@ impl Keys {
         format!("{}/nodes/{subnet}", self.prefix)
     }
 
+    /// What all policy objects' keys start with.
+    pub(super) fn policies(&self) -> String {
+        format!("{}/policy/", self.prefix)
+    }
+
     /// The subnet a lease key names.
     pub(super) fn subnet(&self, key: &[u8]) -> Result<SubnetKey, KeyError> {
         let text = String::from_utf8_lossy(key);

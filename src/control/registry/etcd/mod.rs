@@ -9,6 +9,7 @@
 //! | `keys`, `records` | where things are kept and what their bytes say |
 //! | `store`, `txn` | the transactions, and the parts they are made of |
 //! | `notes` | which node holds a lease, beside it |
+//! | `policies` | policy objects, beside the leases |
 //! | `ttl` | how long records have left |
 //! | `watch` | a watch that never ends, whatever the cluster does |
 //! | `followers` | what is watched: the config, the leases |
@@ -25,6 +26,7 @@ mod error;
 mod followers;
 mod keys;
 mod notes;
+mod policies;
 mod records;
 mod store;
 mod ttl;

@@ -21,16 +21,16 @@ use super::notes::Notes;
 use super::records::{Reader, Record};
 use super::ttl::{Granted, with_time_left};
 use super::txn::{Grant, hung_on, lease, put, replaced, written};
-use super::watch::follow;
-use crate::control::registry::RegistryError;
+use super::watch::{Follower, follow};
 use crate::control::registry::store::{Listing, Store};
+use crate::control::registry::{PolicyStore, RegistryError};
 use crate::lease::{Lease, LeaseAttrs, SubnetKey, Update};
 
 /// Largest answer that is read. The library's 4 MiB are reached by some 20,000 leases.
 pub(super) const LARGEST_ANSWER: usize = 256 << 20;
 
 /// Reports a watch may be ahead of its receiver.
-const AHEAD: usize = 16;
+pub(super) const AHEAD: usize = 16;
 
 /// Leases and the network config in etcd. Cloning gives another handle on the same connection.
 #[derive(Clone, Debug)]
@@ -138,8 +138,7 @@ impl Store for EtcdStore {
 
     async fn watch_config(&self) -> mpsc::Receiver<String> {
         let (sender, receiver) = mpsc::channel(AHEAD);
-        let follower = ConfigFollower::new(self.clone(), self.keys.config(), sender);
-        tokio::spawn(follow(Arc::clone(&self.cluster), self.contact.join(), follower));
+        self.follow(ConfigFollower::new(self.clone(), self.keys.config(), sender));
         receiver
     }
 
@@ -247,8 +246,7 @@ impl Store for EtcdStore {
 
     async fn watch_leases(&self) -> mpsc::Receiver<Update> {
         let (sender, receiver) = mpsc::channel(AHEAD);
-        let follower = LeaseFollower::new(self.clone(), sender);
-        tokio::spawn(follow(Arc::clone(&self.cluster), self.contact.join(), follower));
+        self.follow(LeaseFollower::new(self.clone(), sender));
         receiver
     }
 
@@ -258,6 +256,10 @@ impl Store for EtcdStore {
 
     async fn note_node(&self, lease: &Lease, node: &str) -> Result<(), RegistryError> {
         self.write_note(lease, node).await
+    }
+
+    fn policy_store(&self) -> Result<Arc<dyn PolicyStore>, RegistryError> {
+        Ok(Arc::new(self.clone()))
     }
 
     fn forget_connections(&self) {
@@ -283,6 +285,15 @@ impl EtcdStore {
     /// The leases of `records`, with the time left of those granted here, and a guess for all others.
     pub(super) async fn told(&self, records: Vec<Record>) -> Vec<Lease> {
         with_time_left(&self.cluster, records, |id| self.granted.contains(id)).await
+    }
+
+    /// Has `follower` hear of its key for as long as it wants to.
+    pub(super) fn follow(&self, follower: impl Follower) {
+        tokio::spawn(follow(Arc::clone(&self.cluster), self.contact.join(), follower));
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.cluster.name()
     }
 
     pub(super) fn reader(&self) -> &Reader {
