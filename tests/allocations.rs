@@ -3,6 +3,8 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
 
 #[path = "../benches/bodies/mod.rs"]
 mod bodies;
@@ -11,8 +13,10 @@ use bodies::forward::Path;
 use bodies::overlay::{singles, super_packet};
 use bodies::ports::Loop;
 use felt::buf::{Gather, Piece};
+use felt::flow::{Admission, FlowTable, Inserted, OnChange, Passed, Seed, Tracker};
 use felt::forward::merge::Merge;
-use felt::net::Supers;
+use felt::net::{Moment, Supers};
+use felt::wire::inspect::{Inspected, inspect};
 
 struct Counting;
 
@@ -104,6 +108,57 @@ fn merging_allocates_nothing() {
     let allocated = allocations() - before;
 
     assert!(full >= 1000 && made > 10_000 && made < 1000 * SLOTS, "{full} {made}");
+    assert_eq!(allocated, 0);
+}
+
+#[test]
+fn inspecting_and_tracking_flows_allocates_nothing() {
+    let packet = |build: fn(etherparse::PacketBuilderStep<etherparse::IpHeaders>, &mut Vec<u8>)| {
+        let mut packet = Vec::new();
+        build(etherparse::PacketBuilder::ipv4([10, 5, 1, 7], [10, 5, 2, 1], 64), &mut packet);
+        packet
+    };
+    let mut packets = vec![
+        packet(|ip, to| ip.tcp(1000, 80, 1, 1).syn().write(to, &[]).unwrap()),
+        packet(|ip, to| ip.tcp(1000, 80, 1, 1).ack(1).write(to, &[7; 40]).unwrap()),
+        packet(|ip, to| ip.tcp(1001, 80, 1, 1).ack(1).write(to, &[7; 40]).unwrap()),
+        packet(|ip, to| ip.udp(1000, 53).write(to, &[7; 40]).unwrap()),
+        packet(|ip, to| ip.udp(1001, 53).write(to, &[7; 40]).unwrap()),
+        packet(|ip, to| ip.icmpv4_echo_request(7, 1).write(to, &[7; 40]).unwrap()),
+        Vec::new(),
+    ];
+    // A first fragment, a later one, and an error about it.
+    let mut first = packets[3].clone();
+    first[6] = 0x20;
+    let mut later = packets[3].clone();
+    later[7] = 185;
+    let mut error = packet(|ip, to| ip.icmpv4_raw(11, 0, [0; 4]).write(to, &[0; 28]).unwrap());
+    error[28..56].copy_from_slice(&packets[3][..28]);
+    error[40..44].copy_from_slice(&[10, 5, 2, 1]);
+    packets.extend([first, later, error]);
+    let mut tracker = Tracker::new(Arc::new(FlowTable::new(1000, Seed::new([1, 2])).unwrap()), OnChange::Strict);
+
+    let before = allocations();
+    let (mut new, mut refused, mut others) = (0, 0, 0);
+    for round in 0..10_000 {
+        let now = Moment::from_origin(Duration::from_millis(round));
+        for packet in &packets {
+            let mut found = inspect(packet);
+            if let Inspected::Flow { key, .. } = &mut found {
+                key.source ^= u128::from(round & 0xfff);
+            }
+            // Policy changes once in a hundred rounds, and refuses odd ports.
+            let judge = |key: &felt::net::FlowKey| key.source_port.is_multiple_of(2).then_some(()).ok_or(());
+            match tracker.admit(now, &found, round / 100, judge) {
+                Admission::Passed(Passed::New(Inserted::New | Inserted::Displaced)) => new += 1,
+                Admission::Refused { .. } => refused += 1,
+                _ => others += 1,
+            }
+        }
+    }
+    let allocated = allocations() - before;
+
+    assert!(new > 10_000 && refused > 10_000 && others > 10_000, "{new} {refused} {others}");
     assert_eq!(allocated, 0);
 }
 

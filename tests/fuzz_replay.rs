@@ -94,6 +94,11 @@ fn coalesce() {
 }
 
 #[test]
+fn inspect() {
+    replay("inspect", targets::inspect);
+}
+
+#[test]
 fn manifest() {
     replay("manifest", targets::manifest);
 }

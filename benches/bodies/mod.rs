@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "of their own making")]
 
 pub mod coalesce;
+pub mod flow;
 pub mod forward;
 pub mod lease_table;
 pub mod overlay;

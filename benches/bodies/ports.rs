@@ -66,6 +66,11 @@ impl TunPort for Tun {
         self.written += packets.packets().map(|packet| packet.count() as u64).sum::<u64>();
         Ok(0)
     }
+
+    fn send_back(&mut self, batch: &Batch<Offload>) -> io::Result<usize> {
+        self.written += batch.len() as u64;
+        Ok(0)
+    }
 }
 
 impl UdpPort for Loop {

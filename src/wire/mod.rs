@@ -10,5 +10,6 @@ pub mod checksum;
 pub mod coalesce;
 pub mod headers;
 pub mod icmp;
+pub mod inspect;
 pub mod ipv4;
 pub mod segment;

@@ -9,16 +9,19 @@ mod policy_proof;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU16;
+use std::sync::Arc;
 
 use felt::buf::Datagram;
+use felt::flow::{Admission, FlowTable, OnChange, Passed, Seed, Tracker};
 use felt::forward::{SourceCheck, Tunnel, egress, ingress};
 use felt::lease::{LeaseAttrs, NetworkConfig, SubnetKey};
-use felt::net::{Endpoint, Offload, PartialChecksum, SegmentKind, Segmentation};
+use felt::net::{Endpoint, Moment, Offload, PartialChecksum, SegmentKind, Segmentation};
 use felt::policy::manifest::{Read, read_text};
 use felt::policy::model::Object;
 use felt::policy::{Change, Cluster, Scope};
 use felt::wire::checksum;
 use felt::wire::headers::Headers;
+use felt::wire::inspect::{Inspected, inspect as inspected};
 use felt::wire::ipv4::Ipv4;
 use felt::wire::segment::{Segments, complete};
 use policy_proof::engine::{self, Engine};
@@ -131,6 +134,36 @@ pub fn coalesce(data: &[u8]) {
         rest = others;
     }
     check::merge_checked(&packets);
+}
+
+/// A packet for policy: what is found is in it, agrees with what the data plane finds, and goes nowhere if policy refuses.
+pub fn inspect(data: &[u8]) {
+    let found = inspected(data);
+    match found {
+        Inspected::Flow { key, first_fragment, .. } | Inspected::Message { key, first_fragment } => {
+            let of = |id: felt::wire::inspect::FragmentId| (id.source, id.destination) == (key.source, key.destination);
+            assert!(first_fragment.is_none_or(|first| of(first.id) && usize::from(first.bytes) < data.len()));
+        }
+        Inspected::LaterFragment { offset, .. } => assert!(offset >= 8 && offset % 8 == 0),
+        Inspected::IcmpError { key, quoted } => assert_eq!(key.destination, quoted.source),
+        Inspected::Neighbour | Inspected::Unfit(_) => {}
+    }
+    if let Some(headers) = Headers::find(data)
+        && let Inspected::Flow { key, .. } = found
+    {
+        let ports = [0, 2].map(|at| u16::from_be_bytes([data[headers.transport_at + at], data[headers.transport_at + at + 1]]));
+        assert_eq!([key.source_port, key.destination_port], ports);
+    }
+    let table = Arc::new(FlowTable::new(1, Seed::new([1, 2])).unwrap());
+    let mut tracker = Tracker::new(table, OnChange::Strict);
+    let admission = tracker.admit(Moment::ZERO, &found, 1, |_| Err(()));
+    assert_eq!(matches!(admission, Admission::Passed(_)), found == Inspected::Neighbour);
+    let admission = tracker.admit(Moment::ZERO, &found, 1, |_| Ok::<_, ()>(()));
+    assert!(!matches!(admission, Admission::Refused { .. }));
+    if matches!(found, Inspected::Flow { tcp: None, .. }) {
+        let again = tracker.admit(Moment::ZERO, &found, 1, |_| Err(()));
+        assert_eq!(again, Admission::Passed(Passed::Known));
+    }
 }
 
 /// Manifests: whatever they say, each object is an object with few remarks, skipped, or an error, and the engine can take it.
