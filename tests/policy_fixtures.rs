@@ -1,6 +1,8 @@
 //! Every case of the fixtures: five folders of small clusters with the verdict for each pair of endpoints. They lie beside the
 //! repository or where `FELT_FIXTURES` says; without them there is nothing to do here.
 
+#![allow(clippy::print_stdout, reason = "how much was compared is worth a line")]
+
 mod policy_proof;
 
 use policy_proof::engine::{self, Engine};

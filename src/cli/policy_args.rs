@@ -32,7 +32,7 @@ pub struct PolicyRunArgs {
     /// What becomes of established flows that policy comes to forbid
     #[arg(long, value_name = "HOW", default_value = "strict")]
     pub policy_established: EstablishedArg,
-    /// Flows each worker remembers, 1024 to 16777216
+    /// Flows remembered at a time, 128 bytes each, 1024 to 16777216
     #[arg(long, value_name = "COUNT", default_value = "262144", value_parser = |text: &str| within(text, 1024, 1 << 24))]
     pub policy_flows: i64,
     /// Let multicast pass unasked; if false it does not pass, where there is policy

@@ -22,7 +22,7 @@ impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
         match error {
             RunError::Registry(error) => Self::Usage(error.to_string()),
-            error @ RunError::NoPolicies(_) => Self::Usage(error.to_string()),
+            error @ RunError::Policy(_) => Self::Usage(error.to_string()),
             error if error.is_permission() => Self::NotPermitted(error.into()),
             error => Self::Internal(error.into()),
         }

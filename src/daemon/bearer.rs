@@ -7,6 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use ipnetwork::Ipv4Network;
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
@@ -14,6 +15,8 @@ use super::device::{self, DeviceError, OverlayDevice};
 use super::interface::External;
 use super::offloads::OffloadWatch;
 use super::options::{Offloads, RunOptions};
+use super::policy::PolicyScope;
+use super::scope::{Keeping, NodeScope, ScopeError};
 use super::tuning;
 use super::worker::{Pair, Ports};
 use crate::net::{Prefix4, Supers};
@@ -41,6 +44,9 @@ pub enum BearerError {
     /// A socket.
     #[error(transparent)]
     Udp(#[from] UdpError),
+    /// The rules of policy scope `node`.
+    #[error(transparent)]
+    Scope(#[from] ScopeError),
     /// The kernel could not be asked.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
@@ -68,6 +74,8 @@ pub struct Plan {
     pub offloads: Offloads,
     /// Packets per turn and direction.
     pub batch: usize,
+    /// Whether all traffic of local pods is to go through the device: policy scope `node`.
+    pub node_scope: bool,
 }
 
 /// What a look at the device found.
@@ -94,6 +102,7 @@ struct Up {
     index: u32,
     granted: BufferBytes,
     offloads: OffloadWatch,
+    scope: Keeping,
     /// When news was last looked at.
     looked: Option<Instant>,
     /// When news that has begun to gather is looked at.
@@ -122,7 +131,14 @@ impl Plan {
             buffers: BufferBytes { receive: options.udp_buffer, send: options.udp_buffer },
             offloads: options.offloads,
             batch: options.batch,
+            node_scope: options.policy.as_ref().is_some_and(|policy| policy.scope == PolicyScope::Node),
         })
+    }
+
+    /// The policy scope, if it is `node`, by the device of this name and index.
+    fn scope_by(&self, name: &str, index: u32) -> Option<NodeScope> {
+        let subnet = Ipv4Network::new(self.device.subnet.base(), self.device.subnet.len()).ok()?;
+        self.node_scope.then(|| NodeScope { device: name.to_owned(), index, subnets: vec![subnet.into()] })
     }
 }
 
@@ -159,13 +175,15 @@ impl Bearer {
     /// When the kernel refuses.
     pub fn readdress(&mut self, plan: &Plan) -> Result<(), BearerError> {
         self.adopt(plan);
-        if let Some(up) = &self.up {
+        if let Some(up) = &mut self.up {
             device::restore(&self.plan.device, up.index, &up.name, &up.netlink)?;
+            up.scope.change(self.plan.scope_by(&up.name, up.index));
+            up.scope.look(&up.netlink)?;
         }
         Ok(())
     }
 
-    /// Waits until the kernel has something to say about devices or addresses, ours or others; for ever without a device.
+    /// Waits until the kernel has something to say about devices, addresses or rules, ours or others; for ever without a device.
     /// Safe to drop and ask again.
     pub async fn news(&mut self) {
         let Some(up) = &mut self.up else { return std::future::pending().await };
@@ -187,29 +205,46 @@ impl Bearer {
     /// # Errors
     /// When the kernel cannot be asked or refuses.
     pub fn check(&mut self) -> Result<Condition, BearerError> {
-        let Some(up) = &self.up else { return Ok(Condition::Gone) };
-        match device::restore(&self.plan.device, up.index, &up.name, &up.netlink) {
-            Ok(false) => Ok(Condition::Good),
-            Ok(true) => Ok(Condition::Mended),
-            Err(DeviceError::Gone { .. }) => Ok(Condition::Gone),
+        let Some(up) = &mut self.up else { return Ok(Condition::Gone) };
+        let device = match device::restore(&self.plan.device, up.index, &up.name, &up.netlink) {
+            Ok(changed) => changed,
+            Err(DeviceError::Gone { .. }) => return Ok(Condition::Gone),
+            Err(error) => return Err(error.into()),
+        };
+        match up.scope.look(&up.netlink) {
+            Ok(rules) if device || rules => Ok(Condition::Mended),
+            Ok(_) => Ok(Condition::Good),
+            Err(ScopeError::Netlink(error)) if error.is_no_device() => Ok(Condition::Gone),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Ends it: removes the device, or leaves it for the next start.
+    /// Ends it: removes the device and the rules by it, or leaves both for the next start. Left, they keep local pods cut off
+    /// under policy scope `node`.
     pub fn release(self, keep: bool) {
         if keep {
             return;
         }
         // Also when it could not be attached to again: it would be left behind.
         let name = self.plan.device.name;
-        let removed = Netlink::open().and_then(|netlink| match netlink.find_link(&name)? {
-            Some(link) => OverlayDevice::remove(link.index, &netlink),
-            None => Ok(()),
-        });
-        if let Err(error) = removed {
+        let remove = || -> Result<(), BearerError> {
+            let netlink = Netlink::open()?;
+            if self.plan.node_scope {
+                NodeScope::remove(&name, &netlink)?;
+            }
+            match netlink.find_link(&name)? {
+                Some(link) => Ok(OverlayDevice::remove(link.index, &netlink)?),
+                None => Ok(()),
+            }
+        };
+        if let Err(error) = remove() {
             tracing::warn!("the TUN device {name} stays: {error}");
         }
+    }
+
+    /// The bridges by which local pods go round the policy, as far as is known. Without scope `node` nobody looks.
+    pub fn bypassed(&self) -> &[String] {
+        self.up.as_ref().map(|up| up.scope.bypassed()).unwrap_or_default()
     }
 
     /// Whether the device is there, as far as is known.
@@ -275,7 +310,9 @@ impl Bearer {
             "tunnel up"
         );
         let (name, index) = (device.name, device.index);
-        self.up = Some(Up { netlink, monitor, name, index, granted, offloads, looked: None, due: None });
+        // Last, so that pods are sent into a device that is about to be read.
+        let scope = Keeping::begin(self.plan.scope_by(&name, index), &name, &netlink)?;
+        self.up = Some(Up { netlink, monitor, name, index, granted, offloads, scope, looked: None, due: None });
         Ok(ports)
     }
 
@@ -312,77 +349,5 @@ impl Up {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::net::Ipv4Addr;
-
-    use super::*;
-    use crate::control::registry::etcd::EtcdConfig;
-    use crate::daemon::options::RegistryChoice;
-    use crate::daemon::overlay::Overlay;
-    use crate::forward::SourceCheck;
-    use crate::lease::NetworkConfig;
-
-    fn options() -> RunOptions {
-        RunOptions {
-            registry: RegistryChoice::Etcd(EtcdConfig::default()),
-            iface: Vec::new(),
-            iface_regex: Vec::new(),
-            iface_can_reach: None,
-            public_ip: None,
-            subnet_file: "/nonexistent/subnet.env".into(),
-            renew_margin: Duration::from_hours(1),
-            lease_ttl: Duration::from_hours(24),
-            healthz: None,
-            metrics: None,
-            policy: None,
-            tun_name: "flannel%d".into(),
-            workers: 1,
-            keep_device: false,
-            node_id: None,
-            source_check: SourceCheck::Strict,
-            udp_buffer: 4096,
-            offloads: Offloads::ALL,
-            batch: tuning::BATCH,
-            spin: Duration::ZERO,
-        }
-    }
-
-    /// The device's MTU on an interface with `nic`, under a config with this `Backend`.
-    fn device_mtu(nic: u32, backend: &str) -> Result<u32, BearerError> {
-        let address = Ipv4Addr::new(192, 0, 2, 1);
-        let external = External { name: "eth0".into(), index: 2, mtu: nic, bind: address, announce: address, up: true };
-        let config = NetworkConfig::parse(&format!(r#"{{"Network":"10.5.0.0/16","Backend":{backend}}}"#)).unwrap();
-        let overlay = Overlay::new(&config, address).unwrap();
-        let underlay_mtu = overlay.underlay_mtu.map_or(external.mtu, u32::from);
-        let network = overlay.range.network;
-        let plan = Plan::new(&options(), "10.5.7.0/24".parse().unwrap(), network, &external, underlay_mtu, overlay.port)?;
-        assert_eq!((plan.bind.to_string().as_str(), plan.device.underlay), ("192.0.2.1:8285", 2));
-        Ok(plan.device.mtu)
-    }
-
-    #[test]
-    fn the_device_is_narrower_than_the_underlay_by_the_outer_headers() {
-        for (nic, expected) in [(576, 548), (1280, 1252), (1420, 1392), (1500, 1472), (9000, 8972)] {
-            assert_eq!(device_mtu(nic, r#"{"Type":"udp"}"#).unwrap(), expected, "{nic}");
-            // The config speaks of the underlay, too, and wins over what the interface has.
-            for (backend, expected) in [
-                (r#"{"Type":"udp","MTU":576}"#, 548),
-                (r#"{"Type":"udp","MTU":1400}"#, 1372),
-                (r#"{"Type":"udp","MTU":1500}"#, 1472),
-                (r#"{"Type":"udp","MTU":9000}"#, 8972),
-            ] {
-                assert_eq!(device_mtu(nic, backend).unwrap(), expected, "{nic} under {backend}");
-            }
-        }
-    }
-
-    #[test]
-    fn an_underlay_without_room_for_packets_is_refused() {
-        assert_eq!(device_mtu(96, r#"{"Type":"udp"}"#).unwrap(), 68);
-        for nic in [0, 27, 28, 95] {
-            let error = device_mtu(nic, r#"{"Type":"udp"}"#).unwrap_err();
-            assert!(matches!(error, BearerError::Mtu { found } if found == nic), "{error}");
-            assert!(error.to_string().contains("at least 96"), "{error}");
-        }
-    }
-}
+#[path = "bearer_tests.rs"]
+mod tests;

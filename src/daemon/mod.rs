@@ -9,6 +9,7 @@
 //! | `holding`, `upkeep`, `reconfigure` | what it does under a lease, as the host changes, as the config changes |
 //! | `overlay`, `paths` | one network config and everything that hangs on it; ways to peers that are too narrow for it |
 //! | `bearer`, `device` | the TUN device and the sockets |
+//! | `scope` | rules and routes by which all traffic of local pods goes through the device, if it is to |
 //! | `workers`, `worker`, `tuning` | the threads that move packets |
 //! | `policy` | where policy comes from, and what the workers judge by |
 //! | `subnet_env` | the file container runtimes read |
@@ -32,6 +33,7 @@ pub mod policy;
 mod reconfigure;
 mod registry;
 mod run;
+pub mod scope;
 mod signals;
 mod spin;
 pub mod subnet_env;

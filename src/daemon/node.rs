@@ -104,7 +104,8 @@ impl Node {
         let snapshots = Publisher::new(Snapshot { tunnel: None, table: Arc::clone(&overlay.table) });
         let (sender, worker_news) = mpsc::unbounded_channel();
         let tuning = Tuning { sizes: Sizes::for_batch(options.batch), spin: options.spin };
-        let workers = Workers::start(options.workers, tuning, &snapshots, &health, &sender).map_err(RunError::Workers)?;
+        let workers =
+            Workers::start(options.workers, tuning, &snapshots, policy.as_ref(), &health, &sender).map_err(RunError::Workers)?;
         metrics.set_workers(workers.counters());
         let pulse = health.watch("registry task", clock::now());
         let calls = Calls::new(Arc::clone(&registry));

@@ -112,6 +112,7 @@ impl Node {
         let granted = bearer.granted();
         gauges.receive_buffer_bytes.store(granted.receive as u64, Relaxed);
         gauges.send_buffer_bytes.store(granted.send as u64, Relaxed);
+        gauges.bypassed_bridges.store(bearer.bypassed().len() as u64, Relaxed);
         let Some(watch) = bearer.offloads() else { return };
         for Failed { offload, flag, error } in watch.news() {
             tracing::warn!(

@@ -17,11 +17,11 @@ use super::machine_id::machine_id;
 use super::node::{Node, Parts};
 use super::options::RunOptions;
 use super::overlay::{Overlay, OverlayError};
-use super::policy::PolicyControl;
+use super::policy::{PolicyControl, PolicyError};
 use super::registry::{RegistryChoiceError, open_registry};
 use super::subnet_env::PreviousEnv;
 use super::{clock, signals};
-use crate::control::registry::{Registry, RegistryError};
+use crate::control::registry::Registry;
 use crate::lease::NetworkConfig;
 use crate::net::Prefix4;
 use crate::obs::{Health, HealthServer, HealthServerError, Metrics};
@@ -65,9 +65,9 @@ pub enum RunError {
     /// The config makes no sense here.
     #[error(transparent)]
     Overlay(#[from] OverlayError),
-    /// The registry is to be a source of policy and keeps none.
-    #[error("--policy-from-registry: {0}")]
-    NoPolicies(RegistryError),
+    /// Policy cannot be put in force.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
     /// A watch of the registry ended, which none does unless it has failed in a way nobody foresaw.
     #[error("the registry is no longer watched: a watch has broken down; please report what was logged before")]
     WatchEnded,
@@ -151,7 +151,7 @@ fn policy(
     metrics: &Arc<Metrics>,
 ) -> Result<Option<PolicyControl>, RunError> {
     let start = |policy| PolicyControl::start(policy, registry, health, metrics);
-    options.policy.as_ref().map(start).transpose().map_err(RunError::NoPolicies)
+    Ok(options.policy.as_ref().map(start).transpose()?)
 }
 
 pub(super) fn external(options: &RunOptions) -> Result<External, RunError> {

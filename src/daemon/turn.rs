@@ -6,7 +6,7 @@ use std::io;
 
 use super::tuning::Sizes;
 use crate::buf::{Batch, Datagram, Gather};
-use crate::forward::{Forwarder, Peers};
+use crate::forward::{Forwarder, Outgoing, Peers};
 use crate::net::{Moment, Offload};
 use crate::port::{TunPort, UdpPort};
 
@@ -14,8 +14,7 @@ use crate::port::{TunPort, UdpPort};
 #[derive(Debug)]
 pub struct Turn {
     from_tun: Batch<Offload>,
-    to_wire: Batch<Datagram>,
-    answers: Batch<()>,
+    outgoing: Outgoing,
     from_wire: Batch<Datagram>,
     to_tun: Gather,
 }
@@ -35,8 +34,11 @@ impl Turn {
     pub fn new(sizes: &Sizes) -> Self {
         Self {
             from_tun: Batch::new(sizes.batch, sizes.slot_bytes),
-            to_wire: Batch::new(sizes.batch, sizes.slot_bytes),
-            answers: Batch::new(sizes.batch, sizes.answer_bytes),
+            outgoing: Outgoing {
+                to_wire: Batch::new(sizes.batch, sizes.slot_bytes),
+                back: Batch::new(sizes.batch, sizes.slot_bytes),
+                answers: Batch::new(sizes.batch, sizes.answer_bytes),
+            },
             from_wire: Batch::new(sizes.batch, sizes.slot_bytes),
             to_tun: Gather::new(sizes.gathered, sizes.pieces),
         }
@@ -55,7 +57,7 @@ impl Turn {
         udp: &mut U,
     ) -> Result<bool, Broken> {
         let outward = self.outward(now, forwarder, peers, tun, udp)?;
-        let inward = self.inward(forwarder, peers, tun, udp)?;
+        let inward = self.inward(now, forwarder, peers, tun, udp)?;
         Ok(outward || inward)
     }
 
@@ -63,8 +65,9 @@ impl Turn {
     pub fn abandon(&mut self, forwarder: &mut Forwarder) {
         forwarder.abandon();
         self.from_tun.clear();
-        self.to_wire.clear();
-        self.answers.clear();
+        self.outgoing.to_wire.clear();
+        self.outgoing.back.clear();
+        self.outgoing.answers.clear();
         self.from_wire.clear();
         self.to_tun.clear();
     }
@@ -81,17 +84,23 @@ impl Turn {
         tun: &mut T,
         udp: &mut U,
     ) -> Result<bool, Broken> {
-        let Self { from_tun, to_wire, answers, .. } = self;
+        let Self { from_tun, outgoing, .. } = self;
         if tun.recv(from_tun).map_err(Broken::Tun)? == 0 {
             return Ok(false);
         }
         loop {
-            let more = forwarder.egress(now, peers, udp.train(), from_tun, to_wire, answers);
+            let more = forwarder.egress(now, peers, udp.train(), from_tun, outgoing);
+            let Outgoing { to_wire, answers, .. } = outgoing;
             udp.send(to_wire).map_err(Broken::Udp)?;
             forwarder.sent(now, to_wire, |peer| udp.path_mtu(peer), answers);
             if !more {
                 break;
             }
+        }
+        let Outgoing { back, answers, .. } = outgoing;
+        if !back.is_empty() {
+            let refused = tun.send_back(back).map_err(Broken::Tun)?;
+            forwarder.returned(back, refused);
         }
         if !answers.is_empty() {
             let refused = tun.send(answers).map_err(Broken::Tun)?;
@@ -106,6 +115,7 @@ impl Turn {
     /// As [`run`](Self::run).
     pub fn inward<T: TunPort, U: UdpPort>(
         &mut self,
+        now: Moment,
         forwarder: &mut Forwarder,
         peers: &mut impl Peers,
         tun: &mut T,
@@ -116,7 +126,7 @@ impl Turn {
             return Ok(false);
         }
         loop {
-            let more = forwarder.ingress(peers, tun.supers(), from_wire, to_tun);
+            let more = forwarder.ingress(now, peers, tun.supers(), from_wire, to_tun);
             let refused = tun.send_gathered(to_tun, from_wire).map_err(Broken::Tun)?;
             forwarder.written(to_tun, refused);
             if !more {

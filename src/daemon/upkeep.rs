@@ -44,7 +44,7 @@ impl Node {
         let Some(bearer) = &mut self.bearer else { return };
         match bearer.check() {
             Ok(Condition::Good) => _ = self.trouble.device.is_over(),
-            Ok(Condition::Mended) => tracing::warn!("the TUN device had been changed: its state is restored"),
+            Ok(Condition::Mended) => tracing::warn!("the TUN device or what leads to it had been changed: its state is restored"),
             Ok(Condition::Gone) => self.raise_again(),
             Err(error) => {
                 if self.trouble.device.is_news(&error) {

@@ -19,6 +19,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::bearer::BearerError;
 use super::clock;
 use super::device::DeviceError;
+use super::policy::Enforcement;
 use super::spin::Spin;
 use super::tuning::Tuning;
 use super::turn::{Broken, Turn};
@@ -106,6 +107,8 @@ pub(super) struct Fittings {
     pub counters: Arc<Counters>,
     pub pulse: Pulse,
     pub snapshots: Subscription<Snapshot>,
+    /// `None`: nothing is judged.
+    pub enforcement: Option<Enforcement>,
     pub tuning: Tuning,
 }
 
@@ -133,6 +136,9 @@ impl Worker {
         let reader = snapshot.table.reader();
         let mut forwarder = Forwarder::new(Arc::clone(&fittings.counters));
         forwarder.adopt(snapshot.tunnel.as_ref());
+        if let Some(enforcement) = &mut fittings.enforcement {
+            enforcement.install(&mut forwarder);
+        }
         Self {
             forwarder,
             reader,
@@ -184,6 +190,9 @@ impl Worker {
             self.reader = snapshot.table.reader();
             self.forwarder.adopt(snapshot.tunnel.as_ref());
         }
+        if let Some(enforcement) = &mut self.fittings.enforcement {
+            enforcement.follow(&mut self.forwarder);
+        }
     }
 
     /// Moves what is ready, at most a batch each way; says whether there was anything.
@@ -199,7 +208,7 @@ impl Worker {
         let (forwarder, peers) = (&mut self.forwarder, &mut self.reader.batch());
         match direction {
             Direction::Outward => self.turn.outward(now, forwarder, peers, tun, udp),
-            Direction::Inward => self.turn.inward(forwarder, peers, tun, udp),
+            Direction::Inward => self.turn.inward(now, forwarder, peers, tun, udp),
         }
     }
 

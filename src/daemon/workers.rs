@@ -11,6 +11,7 @@ use crossbeam::queue::ArrayQueue;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::clock;
+use super::policy::PolicyControl;
 use super::tuning::Tuning;
 use super::worker::{Direction, Fittings, Order, Pair, Snapshot, Worker, WorkerNews};
 use crate::forward::Counters;
@@ -48,11 +49,12 @@ impl Workers {
         count: usize,
         tuning: Tuning,
         snapshots: &Publisher<Snapshot>,
+        policy: Option<&PolicyControl>,
         health: &Health,
         news: &UnboundedSender<WorkerNews>,
     ) -> io::Result<Self> {
         let threads = (0..count).flat_map(|index| [(index, Direction::Outward), (index, Direction::Inward)]);
-        let start = |(index, direction)| Hand::start(index, direction, tuning, snapshots, health, news);
+        let start = |(index, direction)| Hand::start(index, direction, tuning, snapshots, policy, health, news);
         Ok(Self { threads: threads.map(start).collect::<io::Result<_>>()? })
     }
 
@@ -113,6 +115,7 @@ impl Hand {
         direction: Direction,
         tuning: Tuning,
         snapshots: &Publisher<Snapshot>,
+        policy: Option<&PolicyControl>,
         health: &Health,
         news: &UnboundedSender<WorkerNews>,
     ) -> io::Result<Self> {
@@ -134,6 +137,7 @@ impl Hand {
             counters: Arc::clone(&counters),
             pulse: health.watch(name.clone(), clock::now()),
             snapshots: snapshots.subscribe(),
+            enforcement: policy.map(PolicyControl::enforcement),
             tuning,
         };
         let thread = thread::Builder::new().name(name).spawn(move || Worker::new(fittings).run())?;

@@ -34,6 +34,16 @@ pub struct Tally<T> {
     pub receive_overflows: T,
     /// Times the worker was woken up; the worker's loop counts these.
     pub wakeups: T,
+    /// Packets written back to the TUN after policy let them pass, for the host to deliver.
+    pub sent_back: T,
+    /// Times policy was asked about a flow and allowed it.
+    pub flows_allowed: T,
+    /// Times it refused one.
+    pub flows_refused: T,
+    /// Live flows that gave way to new ones because their part of the flow table was full.
+    pub flows_displaced: T,
+    /// Flows that were allowed without being remembered.
+    pub flows_unrecorded: T,
     drops: [T; DropReason::COUNT],
 }
 
@@ -83,6 +93,11 @@ impl Totals {
             sum.icmp_suppressed += worker.icmp_suppressed.value();
             sum.receive_overflows += worker.receive_overflows.value();
             sum.wakeups += worker.wakeups.value();
+            sum.sent_back += worker.sent_back.value();
+            sum.flows_allowed += worker.flows_allowed.value();
+            sum.flows_refused += worker.flows_refused.value();
+            sum.flows_displaced += worker.flows_displaced.value();
+            sum.flows_unrecorded += worker.flows_unrecorded.value();
             for (total, counter) in sum.drops.iter_mut().zip(&worker.drops) {
                 *total += counter.value();
             }
@@ -125,6 +140,11 @@ mod tests {
                 &worker.egress_trains,
                 &worker.ingress_supers,
                 &worker.ingress_trains,
+                &worker.sent_back,
+                &worker.flows_allowed,
+                &worker.flows_refused,
+                &worker.flows_displaced,
+                &worker.flows_unrecorded,
             ];
             for (field, weight) in fields.into_iter().zip(1..) {
                 field.add(n * weight);
@@ -138,6 +158,8 @@ mod tests {
         assert_eq!((sum.icmp_sent, sum.icmp_suppressed, sum.receive_overflows, sum.wakeups), (21, 24, 27, 30));
         assert_eq!((sum.egress_supers, sum.egress_trains), (33, 36));
         assert_eq!((sum.ingress_supers, sum.ingress_trains), (39, 42));
+        assert_eq!((sum.sent_back, sum.flows_allowed, sum.flows_refused), (45, 48, 51));
+        assert_eq!((sum.flows_displaced, sum.flows_unrecorded), (54, 57));
         assert_eq!((sum.dropped(DropReason::Shut), sum.dropped(DropReason::TunRefused)), (3, 30));
         assert_eq!(sum.drops().map(|(_, count)| count).sum::<u64>(), 33);
     }

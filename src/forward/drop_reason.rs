@@ -42,6 +42,15 @@ drop_reasons! {
     TtlExpired, "ttl_expired", "No hop is left; on the way out the sender is told, on the way in it is not.";
     NoSlot, "no_slot", "It did not fit an empty slot for outgoing packets: the worker's slots are too small.";
     BadOffload, "bad_offload", "The kernel said that it is to be cut or summed up in a way that does not fit what it is.";
+    // Policy, either direction.
+    PolicyEgress, "policy_egress", "The source pod's egress does not allow the flow.";
+    PolicyIngress, "policy_ingress", "The destination pod's ingress does not allow the flow.";
+    PolicyUnsynced, "policy_unsynced", "Policy is not known yet, and until it is, pods are closed.";
+    UnknownPod, "unknown_pod", "The address is one of this node's subnet, but no pod is known to have it.";
+    Multicast, "multicast", "Multicast is switched off.";
+    BadTransport, "bad_transport", "Its headers above IP cannot be read, so policy cannot judge it.";
+    TinyFragment, "tiny_fragment", "A first fragment too short to show its ports, or one that would overwrite them (RFC 1858).";
+    OrphanFragment, "orphan_fragment", "A later fragment whose first one was not seen or not allowed.";
     // TUN to underlay.
     NoRoute, "no_route", "No node leases the destination; the sender is told.";
     Loop, "loop", "It would come back: to our own subnet, our own endpoint or one inside the overlay; the sender is told.";

@@ -1,14 +1,10 @@
-//! From the TUN to the underlay.
+//! The judgement of one packet on its way from the TUN to the underlay.
 
-use super::encap::Encapsulation;
-use super::train::{Boarded, Trains};
-use super::{DropReason, Forwarder, Peers, Tunnel, ecn};
-use crate::buf::{Batch, Datagram, Packet, TrainLimit};
-use crate::net::{Ecn, Endpoint, Moment, Offload};
+use super::{DropReason, Peers, Tunnel, ecn};
+use crate::net::{Ecn, Endpoint, Offload};
 use crate::wire::headers::Headers;
 use crate::wire::icmp::IcmpError;
-use crate::wire::ipv4::{Ipv4, Ipv4Mut};
-use crate::wire::segment::Segments;
+use crate::wire::ipv4::Ipv4;
 
 /// A packet may go: whither and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,15 +26,6 @@ pub struct Rejection {
     pub reason: DropReason,
     /// What its sender should be told, if it may be told anything at all.
     pub error: Option<IcmpError>,
-}
-
-/// How far a batch has come that did not fit the slots for the wire at once.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Progress {
-    /// The packet it has come to.
-    slot: usize,
-    /// What was found of that packet, if it has been judged, and its first segment that is still to be written.
-    begun: Option<(Passage, usize)>,
 }
 
 /// Judges one packet read from the TUN, which has `offload` left to do. Pure, and at ease with any bytes.
@@ -88,108 +75,12 @@ fn is_inside(tunnel: &Tunnel, peer: Endpoint) -> bool {
     }
 }
 
-impl<E: Encapsulation> Forwarder<E> {
-    /// Puts the packets of `from_tun`, cut into segments where they are to be, into trains to their peers that are no longer
-    /// than `limit`; answers to those that may not go are appended to `answers`.
-    ///
-    /// Says whether something is left because `to_wire` is full: it is to be sent and settled by [`sent`](Self::sent), and
-    /// this called again. Otherwise `from_tun` is empty afterwards.
-    pub fn egress(
-        &mut self,
-        now: Moment,
-        peers: &mut impl Peers,
-        limit: TrainLimit,
-        from_tun: &mut Batch<Offload>,
-        to_wire: &mut Batch<Datagram>,
-        answers: &mut Batch<()>,
-    ) -> bool {
-        if from_tun.is_empty() {
-            return false;
-        }
-        let Progress { slot: first, mut begun } = std::mem::take(&mut self.outward);
-        if let Some(tunnel) = self.tunnel {
-            let mut trains = Trains::new(to_wire, limit);
-            for (slot, (packet, offload)) in from_tun.used_mut().iter_mut().enumerate().skip(first) {
-                let (passage, segment) = match begun.take() {
-                    Some(begun) => begun,
-                    None => match depart(&tunnel, peers, packet, offload) {
-                        Ok(passage) => (passage, 0),
-                        Err(rejection) => {
-                            self.reject(now, packet, rejection, answers);
-                            continue;
-                        }
-                    },
-                };
-                if let Some(segment) = self.cut(packet, offload, &passage, segment, &mut trains) {
-                    self.outward = Progress { slot, begun: Some((passage, segment)) };
-                    return true;
-                }
-            }
-        } else {
-            self.counters.count_drop(DropReason::Shut, from_tun.len() as u64);
-        }
-        self.counters.egress_batches.add(1);
-        from_tun.clear();
-        false
-    }
-
-    /// Writes the segments of a packet, from `first` on, into trains. The first for which there was no slot, if any.
-    #[inline]
-    fn cut(
-        &mut self,
-        packet: &Packet,
-        offload: &Offload,
-        passage: &Passage,
-        first: usize,
-        trains: &mut Trains<'_>,
-    ) -> Option<usize> {
-        let Ok(segments) = Segments::new(packet.bytes(), offload) else {
-            self.counters.count_drop(DropReason::BadOffload, 1);
-            return None;
-        };
-        let front = usize::from(E::OVERHEAD);
-        for segment in first..segments.count() {
-            let boarded = trains.board(passage, front + segments.len_of(segment), |room| {
-                let (header, inner) = room.split_at_mut_checked(front)?;
-                E::encap(header);
-                Some(front + segments.write(segment, inner)?)
-            });
-            match boarded {
-                Boarded::Yes => {}
-                Boarded::NoSlot if !trains.is_empty() => return Some(segment),
-                Boarded::NoSlot | Boarded::Never => self.counters.count_drop(DropReason::NoSlot, 1),
-            }
-        }
-        self.counters.egress_supers.add(u64::from(segments.count() > 1));
-        None
-    }
-
-    #[cold]
-    fn reject(&mut self, now: Moment, packet: &Packet, rejection: Rejection, answers: &mut Batch<()>) {
-        self.counters.count_drop(rejection.reason, 1);
-        if let (Some(error), Ok(offender)) = (rejection.error, Ipv4::parse(packet.bytes())) {
-            self.answer(now, &offender, error, answers);
-        }
-    }
-}
-
-/// Judges a packet and takes a hop off it.
-#[inline]
-fn depart(tunnel: &Tunnel, peers: &mut impl Peers, packet: &mut Packet, offload: &Offload) -> Result<Passage, Rejection> {
-    let passage = judge(tunnel, peers, packet.bytes(), offload)?;
-    packet.set_len(passage.len);
-    // Judged to have hops left.
-    Ipv4Mut::new(packet.bytes_mut()).map(|mut header| header.decrement_ttl());
-    Ok(passage)
-}
-
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroU16;
 
     use super::*;
-    use crate::forward::Limiter;
-    use crate::forward::testing::{self, NOW, P64, PEER, hex};
+    use crate::forward::testing::{self, P64, PEER, hex};
     use crate::net::{SegmentKind, Segmentation};
 
     /// P64 with these bytes changed.
@@ -245,79 +136,6 @@ mod tests {
         assert_eq!(judge(&testing::tunnel(), &mut testing::peers(), &full, &Offload::default()), Ok(whole));
     }
 
-    struct Run {
-        forwarder: Forwarder,
-        to_wire: Batch<Datagram>,
-        answers: Batch<()>,
-    }
-
-    fn run(mut forwarder: Forwarder, packets: &[Vec<u8>], slots: usize) -> Run {
-        let (mut from_tun, mut to_wire, mut answers) = (Batch::new(8, 2000), Batch::new(slots, 2000), Batch::new(8, 2000));
-        for bytes in packets {
-            from_tun.vacant().unwrap().0.fill(bytes);
-            from_tun.commit(1);
-        }
-        let one = TrainLimit::ONE;
-        assert!(!forwarder.egress(NOW, &mut testing::peers(), one, &mut from_tun, &mut to_wire, &mut answers));
-        assert!(from_tun.is_empty());
-        Run { forwarder, to_wire, answers }
-    }
-
-    #[test]
-    fn packets_leave_in_order_one_hop_older_and_cut_to_their_length() {
-        let packets = [p64(&[(5, 1)]), p64(&[(17, 6)]), [p64(&[(5, 2), (1, 2)]), vec![0xee; 9]].concat(), p64(&[(5, 3)])];
-        let run = run(testing::forwarder(), &packets, 8);
-        let left: Vec<_> = run.to_wire.used().iter().map(|(packet, note)| (packet.bytes().to_vec(), *note)).collect();
-        assert_eq!(left.iter().map(|(bytes, _)| bytes[5]).collect::<Vec<_>>(), [1, 2, 3]);
-        assert_eq!(left[0].0, hex("4500001c000100003f1143c20a0510020a05140304d2162e00080000"));
-        assert_eq!(left.iter().map(|(_, note)| note.ecn).collect::<Vec<_>>(), [Ecn::NotEct, Ecn::Ect0, Ecn::NotEct]);
-        assert!(left.iter().all(|(bytes, note)| bytes.len() == 28 && note.peer == PEER && note.refused.is_none()));
-        assert_eq!(testing::drops(&run.forwarder), [(DropReason::NoRoute, 1)]);
-        assert_eq!(run.answers.len(), 1);
-    }
-
-    #[test]
-    fn an_answer_quotes_what_was_received_and_nothing_that_lay_there_before() {
-        let mut noise = p64(&[(17, 6)]);
-        noise.resize(60, 0xaa);
-        noise[3] = 60;
-        let header_only = hex("45000014000100004011566e0a0510020a630001");
-        let run = run(testing::forwarder(), &[noise, header_only.clone()], 8);
-        let answer = run.answers.used()[1].0.bytes();
-        assert_eq!((answer.len(), &answer[28..]), (48, &header_only[..]));
-        assert!(!answer.contains(&0xaa));
-    }
-
-    #[test]
-    fn answers_stop_at_the_limit_and_the_rest_is_counted() {
-        let forwarder = testing::forwarder().with_icmp_limit(Limiter::new(1, 2));
-        let run = run(forwarder, &vec![p64(&[(17, 6)]); 5], 8);
-        assert_eq!((run.answers.len(), run.forwarder.counters().icmp_suppressed.value()), (2, 3));
-        assert_eq!(testing::drops(&run.forwarder), [(DropReason::NoRoute, 5)]);
-    }
-
-    #[test]
-    fn a_batch_that_does_not_fit_is_gone_on_with_where_it_stopped() {
-        let (mut from_tun, mut to_wire, mut answers) = (Batch::new(8, 2000), Batch::new(2, 2000), Batch::new(8, 2000));
-        let packets = [p64(&[(5, 1)]), p64(&[(5, 2)]), p64(&[(17, 6)]), p64(&[(5, 3)]), p64(&[(5, 4)]), p64(&[(5, 5)])];
-        for bytes in &packets {
-            from_tun.vacant().unwrap().0.fill(bytes);
-            from_tun.commit(1);
-        }
-        let mut forwarder = testing::forwarder();
-        let mut left = Vec::new();
-        for more in [true, true, false] {
-            let limit = TrainLimit::ONE;
-            let found = forwarder.egress(NOW, &mut testing::peers(), limit, &mut from_tun, &mut to_wire, &mut answers);
-            assert_eq!(found, more);
-            left.extend(to_wire.used().iter().map(|(packet, _)| (packet.bytes()[5], packet.bytes()[8])));
-            forwarder.sent(NOW, &mut to_wire, |_| None, &mut answers);
-        }
-        assert_eq!(left, [1, 2, 3, 4, 5].map(|number| (number, 63)));
-        assert_eq!(testing::drops(&forwarder), [(DropReason::NoRoute, 1)]);
-        assert_eq!((forwarder.counters().egress_packets.value(), forwarder.counters().egress_batches.value()), (5, 1));
-    }
-
     #[test]
     fn a_super_packet_is_as_large_as_its_largest_segment() {
         let mut bytes = Vec::new();
@@ -337,20 +155,5 @@ mod tests {
         assert_eq!(judged(cut(1472 - 40)).map(|passage| passage.len), Ok(20_040));
         assert_eq!(judged(cut(1472 - 39)), Err(DropReason::TooBig));
         assert_eq!(judged(Offload::default()), Err(DropReason::TooBig));
-    }
-
-    #[test]
-    fn a_slot_too_small_and_a_shut_forwarder_are_reasons_too() {
-        let (mut from_tun, mut to_wire, mut answers) = (Batch::new(1, 2000), Batch::new(1, 27), Batch::new(8, 2000));
-        from_tun.vacant().unwrap().0.fill(&p64(&[]));
-        from_tun.commit(1);
-        let mut forwarder = testing::forwarder();
-        let limit = TrainLimit::ONE;
-        assert!(!forwarder.egress(NOW, &mut testing::peers(), limit, &mut from_tun, &mut to_wire, &mut answers));
-        assert_eq!((to_wire.len(), testing::drops(&forwarder)), (0, vec![(DropReason::NoSlot, 1)]));
-        let mut shut = testing::forwarder();
-        shut.adopt(None);
-        let run = run(shut, &vec![p64(&[]); 3], 8);
-        assert_eq!((run.to_wire.len(), testing::drops(&run.forwarder)), (0, vec![(DropReason::Shut, 3)]));
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::encap::{self, Encapsulation, Udp};
 use super::merge::Merge;
-use super::{Counters, DropReason, Limiter, Tunnel, answer, egress, ingress};
+use super::{Counters, DropReason, Gate, Limiter, Tunnel, answer, ingress, outward};
 use crate::buf::{Batch, Datagram, Gather, Refusal};
-use crate::net::{Endpoint, Moment};
+use crate::net::{Endpoint, Moment, Offload};
 use crate::wire::icmp::IcmpError;
 use crate::wire::ipv4::Ipv4;
 
@@ -23,9 +23,10 @@ const CAUTIOUS_MTU: u16 = 576;
 pub struct Forwarder<E = Udp> {
     pub(super) tunnel: Option<Tunnel>,
     pub(super) counters: Arc<Counters>,
-    pub(super) outward: egress::Progress,
+    pub(super) outward: outward::Progress,
     pub(super) inward: ingress::Progress,
     pub(super) merge: Merge,
+    pub(super) gate: Option<Gate>,
     icmp_limit: Limiter,
     encapsulation: PhantomData<fn() -> E>,
 }
@@ -37,9 +38,10 @@ impl<E: Encapsulation> Forwarder<E> {
         Self {
             tunnel: None,
             counters,
-            outward: egress::Progress::default(),
+            outward: outward::Progress::default(),
             inward: ingress::Progress::default(),
             merge: Merge::default(),
+            gate: None,
             icmp_limit: Limiter::default(),
             encapsulation: PhantomData,
         }
@@ -52,6 +54,16 @@ impl<E: Encapsulation> Forwarder<E> {
         self
     }
 
+    /// Has policy judge every flow from now on; `None`: everything goes.
+    pub fn enforce(&mut self, gate: Option<Gate>) {
+        self.gate = gate;
+    }
+
+    /// What has policy judge flows here, to be kept up to date.
+    pub fn gate(&mut self) -> Option<&mut Gate> {
+        self.gate.as_mut()
+    }
+
     /// Works as `tunnel` says from now on; `None`, while no lease is held, shuts the forwarder.
     #[inline]
     pub fn adopt(&mut self, tunnel: Option<&Tunnel>) {
@@ -60,7 +72,7 @@ impl<E: Encapsulation> Forwarder<E> {
 
     /// Forgets what is left of batches that will not be gone on with.
     pub fn abandon(&mut self) {
-        self.outward = egress::Progress::default();
+        self.outward = outward::Progress::default();
         self.inward = ingress::Progress::default();
     }
 
@@ -108,6 +120,13 @@ impl<E: Encapsulation> Forwarder<E> {
         self.counters.icmp_sent.add(answers.len().saturating_sub(refused) as u64);
         self.counters.icmp_suppressed.add(refused as u64);
         answers.clear();
+    }
+
+    /// Settles packets that went back to the TUN after it was given them and refused this many, and empties the batch.
+    pub fn returned(&mut self, back: &mut Batch<Offload>, refused: usize) {
+        self.counters.sent_back.add(back.len().saturating_sub(refused) as u64);
+        self.counters.count_drop(DropReason::TunRefused, refused as u64);
+        back.clear();
     }
 
     /// Settles packets from [`ingress`](Self::ingress) after the TUN was given them and refused this many of the packets they

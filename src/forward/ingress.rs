@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::encap::Encapsulation;
-use super::{DropReason, Forwarder, Peers, SourceCheck, Tunnel, ecn};
+use super::{Counters, DropReason, Forwarder, Gate, Peers, SourceCheck, Tunnel, ecn};
 use crate::buf::{Batch, Datagram, Gather, Piece};
-use crate::net::{Ecn, Endpoint, Supers};
+use crate::net::{Ecn, Endpoint, Moment, Supers};
 use crate::wire::ipv4::{Ipv4, Ipv4Mut};
 
 /// A packet may be delivered, like this.
@@ -72,6 +72,7 @@ impl<E: Encapsulation> Forwarder<E> {
     /// it is to be cleared once all is written.
     pub fn ingress(
         &mut self,
+        now: Moment,
         peers: &mut impl Peers,
         supers: Supers,
         from_wire: &mut Batch<Datagram>,
@@ -83,6 +84,9 @@ impl<E: Encapsulation> Forwarder<E> {
             self.counters.count_drop(DropReason::Shut, datagrams as u64);
             return false;
         };
+        if let Some(gate) = &mut self.gate {
+            gate.begin(now);
+        }
         for (slot, (packet, note)) in from_wire.used_mut().iter_mut().enumerate().skip(first) {
             let len = packet.bytes().len();
             let count = note.count(len);
@@ -94,7 +98,9 @@ impl<E: Encapsulation> Forwarder<E> {
                 }
                 let range = note.range(at, len);
                 let payload = packet.bytes_mut().get_mut(range.clone()).unwrap_or_default();
-                match arrive::<E>(&tunnel, peers, note, payload) {
+                let arrived = arrive::<E>(&tunnel, peers, note, payload)
+                    .and_then(|inner| admit(&mut self.gate, payload, inner, &self.counters));
+                match arrived {
                     Ok(inner) => {
                         let piece = Piece::new(slot, range.start + inner.start..range.start + inner.end);
                         self.merge.push(supers, to_tun, piece, payload.get(inner).unwrap_or_default());
@@ -127,6 +133,15 @@ fn arrive<E: Encapsulation>(
     }
     header.set_ecn(delivery.ecn);
     Ok(front..front + delivery.len)
+}
+
+/// Asks policy, if there is any, about the packet that lies there.
+#[inline]
+fn admit(gate: &mut Option<Gate>, payload: &[u8], inner: Range<usize>, counters: &Counters) -> Result<Range<usize>, DropReason> {
+    if let Some(gate) = gate {
+        gate.admit(payload.get(inner.clone()).unwrap_or_default(), counters)?;
+    }
+    Ok(inner)
 }
 
 #[cfg(test)]
@@ -225,7 +240,7 @@ mod tests {
         }
         let mut delivered = Vec::new();
         loop {
-            let more = forwarder.ingress(&mut testing::peers(), Supers::default(), &mut from_wire, &mut to_tun);
+            let more = forwarder.ingress(testing::NOW, &mut testing::peers(), Supers::default(), &mut from_wire, &mut to_tun);
             for piece in to_tun.packets().flat_map(|packet| packet.pieces()) {
                 delivered.push(from_wire.used()[usize::from(piece.slot)].0.bytes()[piece.range()].to_vec());
             }

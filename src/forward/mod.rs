@@ -5,17 +5,18 @@
 //!
 //! ```text
 //! tun.recv(from_tun)
-//!     egress(now, peers, udp.train(), from_tun, to_wire, answers)
+//!     egress(now, peers, udp.train(), from_tun, outgoing)
 //!     udp.send(to_wire)                           sent(now, to_wire, path_mtu, answers)
+//! tun.send_back(back)                             returned(back, refused)
 //! tun.send(answers)                               answered(answers, refused)
 //!
 //! udp.recv(from_wire)
-//!     ingress(peers, tun.supers(), from_wire, to_tun)
+//!     ingress(now, peers, tun.supers(), from_wire, to_tun)
 //!     tun.send_gathered(to_tun, from_wire)        written(to_tun, refused)
 //! ```
 //!
-//! * [`egress`] and [`ingress`] each hold the pure judgement of one packet (`judge`, also the entry for fuzzing) and the
-//!   part of the forwarder that carries it out on a batch.
+//! * [`egress`] and [`ingress`] each hold the pure judgement of one packet (`judge`, also the entry for fuzzing); the forwarder
+//!   carries it out on a batch, and asks the [`Gate`] for policy's word on the packet's flow where there is one.
 //! * Each packet that comes in ends in exactly one way: sent, delivered, or dropped under one [`DropReason`]. An ICMP answer
 //!   goes beside a drop, never instead of it.
 //! * Order within a batch is kept, so a flow that stays on one worker is never reordered.
@@ -35,9 +36,11 @@ mod ecn;
 pub mod egress;
 pub mod encap;
 mod forwarder;
+mod gate;
 pub mod ingress;
 mod limiter;
 pub mod merge;
+mod outward;
 mod peers;
 #[cfg(test)]
 mod testing;
@@ -47,6 +50,8 @@ mod tunnel;
 pub use counters::{Counters, Tally, Totals};
 pub use drop_reason::DropReason;
 pub use forwarder::Forwarder;
+pub use gate::{Gate, Rules, Scope};
 pub use limiter::Limiter;
+pub use outward::Outgoing;
 pub use peers::Peers;
 pub use tunnel::{SourceCheck, Tunnel};

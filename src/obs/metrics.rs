@@ -34,6 +34,8 @@ pub struct Gauges {
     pub receive_buffer_bytes: AtomicU64,
     /// Send buffer granted to each underlay socket, in bytes.
     pub send_buffer_bytes: AtomicU64,
+    /// Bridges by which local pods talk to each other past the policy.
+    pub bypassed_bridges: AtomicU64,
     /// Which offloads are in use.
     pub offloads: OffloadGauges,
     // Milliseconds after the clock's origin; negative: no end.
@@ -110,7 +112,7 @@ impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.packets(&mut encoder)?;
         self.control(&mut encoder)?;
-        self.metrics.policy.encode(&mut encoder)
+        self.metrics.policy.encode(&mut encoder, &self.metrics.totals(), self.now)
     }
 }
 
@@ -149,6 +151,8 @@ impl Scrape {
         gauge(to, "felt_receive_buffer_bytes", "Receive buffer granted to each underlay socket", receive)?;
         gauge(to, "felt_send_buffer_bytes", "Send buffer granted to each underlay socket", send)?;
         let on = |flag: &AtomicBool| u64::from(flag.load(Relaxed));
+        let bypassed = "Bridges by which local pods talk to each other past the policy";
+        gauge(to, "felt_policy_bypassed_bridges", bypassed, load(&gauges.bypassed_bridges))?;
         let OffloadGauges { tun_tso, tun_uso, udp_gso, udp_gro } = &gauges.offloads;
         let offloads = [("tun_tso", on(tun_tso)), ("tun_uso", on(tun_uso)), ("udp_gso", on(udp_gso)), ("udp_gro", on(udp_gro))];
         gauges_of(to, "felt_offload_enabled", "Whether an offload is in use by all workers", "offload", offloads)?;
@@ -173,6 +177,7 @@ mod tests {
         metrics.set_workers(vec![Arc::clone(&worker), Arc::new(Counters::default())]);
         metrics.gauges.set_lease_expiry(Some(Moment::from_origin(Duration::from_secs(100))));
         metrics.gauges.peers.store(2, Relaxed);
+        metrics.gauges.bypassed_bridges.store(1, Relaxed);
         metrics.gauges.offloads.udp_gso.store(true, Relaxed);
         let text = metrics.exposition(Moment::from_origin(Duration::from_secs(40)));
         for line in [
@@ -180,6 +185,7 @@ mod tests {
             "felt_drops_total{reason=\"no_route\"} 3",
             "felt_lease_seconds 60",
             "felt_peers 2",
+            "felt_policy_bypassed_bridges 1",
             "felt_offload_enabled{offload=\"udp_gso\"} 1",
             "felt_offload_enabled{offload=\"tun_uso\"} 0",
             "# TYPE felt_registry_resyncs counter",

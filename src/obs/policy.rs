@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -14,8 +14,10 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-use super::families::{counter, gauge, gauges_of};
-use crate::net::Protocol;
+use super::families::{counter, counters, gauge, gauges_of};
+use crate::flow::FlowTable;
+use crate::forward::Totals;
+use crate::net::{Moment, Protocol};
 
 /// Pairs of protocol and port that are told apart; whoever scans ports must not fill the memory of those who scrape.
 const PORTS_TOLD_APART: usize = 1000;
@@ -39,6 +41,7 @@ pub struct PolicyGauges {
     pub refusals_lost: AtomicU64,
     compile_last_us: AtomicU64,
     compile_max_us: AtomicU64,
+    flows: OnceLock<Arc<FlowTable>>,
     objects: Mutex<Vec<(&'static str, u64)>>,
     blocked: Mutex<BTreeMap<(Blocked, Port), u64>>,
 }
@@ -66,6 +69,12 @@ impl PolicyGauges {
         self.compile_max_us.fetch_max(us, Relaxed);
     }
 
+    /// Flows are remembered here.
+    pub fn set_flows(&self, flows: Arc<FlowTable>) {
+        // Policy is started once.
+        let _ = self.flows.set(flows);
+    }
+
     /// So many objects are in force, by kind.
     pub fn set_objects(&self, counts: impl Iterator<Item = (&'static str, u64)>) {
         let mut objects = locked(&self.objects);
@@ -86,7 +95,7 @@ impl PolicyGauges {
         *blocked.entry(if is_full { (protocol, Port::Other) } else { key }).or_default() += 1;
     }
 
-    pub(super) fn encode(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    pub(super) fn encode(&self, to: &mut DescriptorEncoder<'_>, totals: &Totals, now: Moment) -> fmt::Result {
         if !self.configured.load(Relaxed) {
             return Ok(());
         }
@@ -104,10 +113,25 @@ impl PolicyGauges {
         counter(to, "felt_policy_errors", "Policy objects and files that could not be read, and failed compilations", errors)?;
         let lost = load(&self.refusals_lost);
         counter(to, "felt_policy_refusals_untold", "Refused flows neither logged nor counted by port, for want of room", lost)?;
+        self.encode_flows(to, totals, now)?;
         self.encode_blocked(to)?;
         let help = "Policy objects and files that could not be read, and failed compilations";
         let errors_of_weave = to.encode_descriptor("weavenpc_policy_enforcement_errors", help, None, MetricType::Unknown)?;
         ConstGauge::new(errors).encode(errors_of_weave)
+    }
+
+    fn encode_flows(&self, to: &mut DescriptorEncoder<'_>, totals: &Totals, now: Moment) -> fmt::Result {
+        let verdicts = [("allowed", totals.flows_allowed), ("refused", totals.flows_refused)];
+        counters(to, "felt_policy_verdicts", "Times policy was asked about a flow, by its answer", "verdict", verdicts)?;
+        if let Some(flows) = self.flows.get() {
+            gauge(to, "felt_flows", "Flows remembered, about", flows.live(now) as u64)?;
+            gauge(to, "felt_flows_room", "Flows that can be remembered", flows.slots() as u64)?;
+        }
+        let displaced = totals.flows_displaced;
+        counter(to, "felt_flows_displaced", "Live flows that gave way to new ones for want of room", displaced)?;
+        let unrecorded = totals.flows_unrecorded;
+        counter(to, "felt_flows_unrecorded", "Flows allowed without being remembered", unrecorded)?;
+        counter(to, "felt_sent_back", "Packets given back to the host to deliver after they were judged", totals.sent_back)
     }
 
     fn encode_compile_times(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -149,6 +173,7 @@ mod tests {
 
     use super::super::Metrics;
     use super::*;
+    use crate::flow::Seed;
     use crate::net::Moment;
 
     #[test]
@@ -163,13 +188,19 @@ mod tests {
             policy.count_blocked(Protocol::UDP, port);
         }
         policy.count_blocked(Protocol::ICMP, 0);
-        assert!(!metrics.exposition(Moment::ZERO).contains("polic"));
+        let text = metrics.exposition(Moment::ZERO);
+        assert!(!text.contains("felt_policy_synced") && !text.contains("weavenpc") && !text.contains("felt_flows"));
+        policy.set_flows(Arc::new(FlowTable::new(1000, Seed::new([1, 2])).unwrap()));
         policy.configured.store(true, Relaxed);
         let text = metrics.exposition(Moment::ZERO);
         for line in [
             "felt_policy_synced 0",
             "felt_policy_objects{kind=\"Pod\"} 3",
             "felt_policy_compiles_total 2",
+            "felt_policy_verdicts_total{verdict=\"refused\"} 0",
+            "felt_flows 0",
+            "felt_flows_room 2000",
+            "felt_flows_displaced_total 0",
             "felt_policy_compile_seconds{of=\"last\"} 0.005",
             "felt_policy_compile_seconds{of=\"max\"} 0.02",
             "felt_policy_errors_total 2",

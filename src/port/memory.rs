@@ -11,6 +11,7 @@ use dashmap::DashMap;
 use super::{TunPort, UdpPort};
 use crate::buf::{Batch, Datagram, Gather, Packet, Piece, Refusal, TrainLimit};
 use crate::net::{Endpoint, Offload, Supers};
+use crate::wire::segment::Segments;
 
 /// The worker's side of a TUN.
 #[derive(Debug)]
@@ -98,6 +99,26 @@ impl TunPort for Tun {
             }
         }
         Ok(0)
+    }
+
+    fn send_back(&mut self, batch: &Batch<Offload>) -> io::Result<usize> {
+        let mut refused = 0;
+        for (packet, offload) in batch.used() {
+            if self.supers || offload.segmentation.is_none() {
+                self.queues.to_host.push((packet.bytes().to_vec(), *offload));
+                continue;
+            }
+            let Ok(segments) = Segments::new(packet.bytes(), offload) else {
+                refused += 1;
+                continue;
+            };
+            for at in 0..segments.count() {
+                let mut bytes = vec![0; segments.len_of(at)];
+                segments.write(at, &mut bytes);
+                self.queues.to_host.push((bytes, Offload::default()));
+            }
+        }
+        Ok(refused)
     }
 }
 
@@ -194,7 +215,7 @@ fn fill<M, T>(batch: &mut Batch<M>, mut next: impl FnMut() -> Option<T>, mut put
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::Ecn;
+    use crate::net::{Ecn, PartialChecksum, SegmentKind, Segmentation};
 
     fn endpoint(host: u8) -> Endpoint {
         Endpoint::from(([192, 0, 2, host], 8285))
@@ -242,5 +263,26 @@ mod tests {
         assert_eq!((host.recv(), host.recv(), host.recv()), (plain(b"a"), plain(b"b"), None));
         batch.clear();
         assert_eq!(tun.recv(&mut batch).unwrap(), 1);
+    }
+
+    #[test]
+    fn a_tun_takes_back_what_it_gave_whole_or_in_segments() {
+        let mut packet = Vec::new();
+        etherparse::PacketBuilder::ipv4([10, 5, 1, 2], [10, 5, 1, 3], 64).udp(7, 9).write(&mut packet, &[3; 250]).unwrap();
+        let segment_bytes = 100.try_into().unwrap();
+        let segmentation = Some(Segmentation { kind: SegmentKind::Udp, segment_bytes, header_bytes: 28, ecn: false });
+        let offload = Offload { checksum: Some(PartialChecksum { start: 20, offset: 6 }), segmentation };
+        for (supers, expected) in [(true, &[packet.len(), 28][..]), (false, &[128, 128, 78, 28])] {
+            let (tun, host) = tun();
+            let mut tun = if supers { tun } else { tun.without_supers() };
+            host.send_offloaded(&packet, offload);
+            host.send(&packet[..28]);
+            let mut batch = Batch::new(2, 1000);
+            assert_eq!(tun.recv(&mut batch).unwrap(), 2);
+            assert_eq!(tun.send_back(&batch).unwrap(), 0);
+            let back: Vec<_> = std::iter::from_fn(|| host.recv()).collect();
+            assert_eq!(back.iter().map(|(bytes, _)| bytes.len()).collect::<Vec<_>>(), expected);
+            assert_eq!(back[0].1, if supers { offload } else { Offload::default() });
+        }
     }
 }

@@ -33,6 +33,14 @@ pub trait TunPort: Send {
     /// # Errors
     /// Only when the device itself is gone or unusable.
     fn send_gathered(&mut self, packets: &Gather, memory: &Batch<Datagram>) -> io::Result<usize>;
+
+    /// Writes packets back that were read from here, with the same left to do as when they came, so a super-packet stays one. One
+    /// that the kernel refuses as a whole is written as the packets of a wire that it stands for. Says how many packets of a wire
+    /// the kernel refused.
+    ///
+    /// # Errors
+    /// Only when the device itself is gone or unusable.
+    fn send_back(&mut self, batch: &Batch<Offload>) -> io::Result<usize>;
 }
 
 /// A UDP socket on the underlay.

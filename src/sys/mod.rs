@@ -10,6 +10,7 @@ pub mod activation;
 pub mod capability;
 pub mod ethtool;
 pub mod limits;
+pub mod memory;
 pub mod netlink;
 pub mod netns;
 pub mod poll;

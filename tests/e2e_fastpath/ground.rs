@@ -6,7 +6,7 @@ use felt::lab::{EphemeralLab, Lab, LabPlan, Link, UPLINK};
 use felt::sys::ethtool::{Ethtool, Offload};
 
 use crate::datagrams::End;
-use crate::support::{Metrics, acquainted, metrics, node, plan, pod, pod_address, up};
+use crate::support::{Metrics, acquainted, node, plan, pod, pod_address, up};
 
 /// What the link between the nodes carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -34,15 +34,6 @@ pub fn up(plan: LabPlan) -> EphemeralLab {
     lab
 }
 
-/// Waits until every node of `lab` knows all the others: a node is ready with the leases that there were when it came.
-pub fn acquainted(lab: &Lab) {
-    let nodes = lab.plan().nodes;
-    for number in 1..=nodes {
-        let knows = || (metrics(&node(lab, number)).value("felt_peers") == u64::from(nodes - 1)).then_some(());
-        eventually("the nodes know each other", PATIENCE, knows);
-    }
-}
-
 /// The namespace of node `number`.
 pub fn node(lab: &Lab, number: u16) -> Netns {
     lab.netns(Place::Node(number)).unwrap()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use felt::control::registry::{PolicyEntry, PolicyEvent, PolicyStore, PolicyUpdate, Registry as _};
+use felt::control::registry::{PolicyEntry, PolicyEvent, PolicyUpdate, Registry as _};
 use felt::control::source::{PolicySource as _, RegistrySource, SourceNews, SourceReport};
 use felt::policy::Change as Known;
 use felt::policy::model::{Object, ObjectId};

@@ -14,7 +14,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("flow", &["net", "sync", "wire", "buf"]),
     ("forward", &["net", "sync", "wire", "buf", "lease", "policy", "flow"]),
     ("sys", &["net", "buf"]),
-    ("port", &["net", "buf", "sys"]),
+    ("port", &["net", "wire", "buf", "sys"]),
     ("control", &["net", "sync", "wire", "buf", "lease", "policy", "sys"]),
     ("obs", &["net", "sync", "wire", "buf", "lease", "policy", "flow", "forward"]),
     ("lab", &["net", "sync", "wire", "buf", "lease", "policy", "flow", "forward", "sys", "port", "control", "obs"]),

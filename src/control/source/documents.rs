@@ -164,10 +164,11 @@ mod tests {
 
     #[test]
     fn hostile_texts_end_soon() {
-        let tens = |name: &str| vec![name; 10].join(",");
+        let tens = |name: &str| [name; 10].join(",");
         let mut laughs = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
         for level in 1..30 {
-            laughs += &format!("a{level}: &a{level} [{}]\n", tens(&format!("*a{}", level - 1)));
+            let line = format!("a{level}: &a{level} [{}]\n", tens(&format!("*a{}", level - 1)));
+            laughs.push_str(&line);
         }
         let deep = 100_000;
         let texts = [laughs, "[".repeat(deep), "{a: ".repeat(deep), "- ".repeat(deep), "? ".repeat(deep), "{\"a\":".repeat(deep)];

@@ -106,6 +106,7 @@ mod tests {
             txqlen: 1000,
             master: None,
             alias: None,
+            reverse_path: None,
         };
         let software = [(BRIDGE, "cni0", LinkKind::Bridge), (OWN, "flannel0", LinkKind::Tun), (VETH, "under0", LinkKind::Veth)];
         let software = software.map(|(index, name, kind)| link(index, name, Some(kind)));

@@ -142,6 +142,7 @@ mod tests {
             txqlen: 1000,
             master: None,
             alias: None,
+            reverse_path: None,
         }
     }
 

@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::board::{Board, PolicyView};
+use super::board::Board;
 use super::desk::Desk;
+use super::enforcement::Enforcement;
 use super::host;
 use super::options::PolicyOptions;
 use super::refusals;
@@ -15,18 +16,32 @@ use crate::control::registry::{Registry, RegistryError};
 use crate::control::source::files::FileSource;
 use crate::control::source::{PolicySource, RegistrySource};
 use crate::daemon::clock;
+use crate::flow::{FlowTable, NoTable, Seed};
 use crate::lease::SubnetKey;
 use crate::obs::{Health, Metrics};
 use crate::policy::RefusalQueue;
-use crate::sync::Subscription;
+use crate::sys::memory;
 
 /// Refused flows that may wait to be spoken of. Read four times a second.
 const REFUSALS_WAITING: usize = 4096;
+
+/// Policy could not be put in force.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    /// The registry is to be a source and keeps no policy objects.
+    #[error("--policy-from-registry: {0}")]
+    Registry(#[from] RegistryError),
+    /// There is no memory for so many flows.
+    #[error("--policy-flows: {0}")]
+    Flows(#[from] NoTable),
+}
 
 /// Policy, running. Dropping it ends its tasks; the last view stays in force.
 pub struct PolicyControl {
     board: Arc<Board>,
     refusals: Arc<RefusalQueue>,
+    flows: Arc<FlowTable>,
+    options: PolicyOptions,
     _end: DropGuard,
 }
 
@@ -34,13 +49,13 @@ impl PolicyControl {
     /// Begins to follow the sources that `options` name. Must be called within a runtime.
     ///
     /// # Errors
-    /// [`RegistryError::Unsupported`] when the registry is to be a source and keeps no policy objects.
+    /// [`PolicyError`] says what stands in the way.
     pub fn start(
         options: &PolicyOptions,
         registry: &dyn Registry,
         health: &Health,
         metrics: &Arc<Metrics>,
-    ) -> Result<Self, RegistryError> {
+    ) -> Result<Self, PolicyError> {
         let mut sources: Vec<Box<dyn PolicySource>> = Vec::new();
         if !options.manifests.is_empty() {
             sources.push(Box::new(FileSource::new(options.manifests.clone())));
@@ -48,12 +63,24 @@ impl PolicyControl {
         if options.from_registry {
             sources.push(Box::new(RegistrySource::new(registry.policy_store()?)));
         }
-        Ok(Self::follow(options, sources, health, metrics))
+        Self::follow(options, sources, health, metrics)
     }
 
     /// Begins to follow `sources`. Must be called within a runtime.
-    #[must_use]
-    pub fn follow(options: &PolicyOptions, sources: Vec<Box<dyn PolicySource>>, health: &Health, metrics: &Arc<Metrics>) -> Self {
+    ///
+    /// # Errors
+    /// [`PolicyError::Flows`].
+    pub fn follow(
+        options: &PolicyOptions,
+        sources: Vec<Box<dyn PolicySource>>,
+        health: &Health,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Self, PolicyError> {
+        let flows = Arc::new(FlowTable::new(options.flows, Seed::new(rand::random()))?);
+        if let Err(error) = memory::prefer_huge_pages(flows.memory()) {
+            tracing::debug!("the flow table does without huge pages: {error}");
+        }
+        metrics.policy.set_flows(Arc::clone(&flows));
         metrics.policy.configured.store(true, Relaxed);
         let names: Vec<_> = sources.iter().map(|source| source.describe()).collect();
         tracing::info!(node = options.node_name, "policy comes from {}", names.join(" and "));
@@ -66,7 +93,7 @@ impl PolicyControl {
         tokio::spawn(task.run(sources));
         let queue = Arc::new(RefusalQueue::new(REFUSALS_WAITING));
         tokio::spawn(refusals::tell(Arc::clone(&queue), board.subscribe(), Arc::clone(metrics), end.clone()));
-        Self { board, refusals: queue, _end: end.drop_guard() }
+        Ok(Self { board, refusals: queue, flows, options: options.clone(), _end: end.drop_guard() })
     }
 
     /// This subnet is ours from now on; to be called before anything is forwarded for it.
@@ -74,16 +101,10 @@ impl PolicyControl {
         self.board.set_own(subnet);
     }
 
-    /// What a worker judges by, renewed by looking.
+    /// What one thread of a worker is given.
     #[must_use]
-    pub fn subscribe(&self) -> Subscription<PolicyView> {
-        self.board.subscribe()
-    }
-
-    /// Where workers say what they refused.
-    #[must_use]
-    pub fn refusals(&self) -> Arc<RefusalQueue> {
-        Arc::clone(&self.refusals)
+    pub fn enforcement(&self) -> Enforcement {
+        Enforcement::new(self.board.subscribe(), Arc::clone(&self.flows), Arc::clone(&self.refusals), &self.options)
     }
 }
 
@@ -92,11 +113,13 @@ mod tests {
     use std::fs;
     use std::time::{Duration, Instant};
 
+    use super::super::board::PolicyView;
     use super::super::board::tests::options;
     use super::super::options::UntilSynced;
     use super::*;
     use crate::net::{FlowKey, Prefix4, Protocol};
     use crate::policy::Verdict;
+    use crate::sync::Subscription;
 
     const POD: &str = "apiVersion: v1
 kind: Pod
@@ -135,9 +158,9 @@ spec: {podSelector: {}}
         let options = PolicyOptions { manifests: vec![folder.path().to_owned()], ..options(UntilSynced::Deny) };
         let (health, metrics) = (Health::default(), Arc::<Metrics>::default());
         let source: Box<dyn PolicySource> = Box::new(FileSource::new(options.manifests.clone()));
-        let control = PolicyControl::follow(&options, vec![source], &health, &metrics);
+        let control = PolicyControl::follow(&options, vec![source], &health, &metrics).unwrap();
         control.set_own(&SubnetKey::from("10.255.255.0/24".parse::<Prefix4>().unwrap()));
-        let mut views = control.subscribe();
+        let mut views = control.board.subscribe();
         assert!(!is_allowed(views.refresh()), "closed from the start");
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(!views.refresh().synced && metrics.policy.errors.load(Relaxed) == 1);

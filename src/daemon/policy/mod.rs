@@ -6,6 +6,7 @@
 //! | `control` | the handle that the node holds; starting it all |
 //! | `board` | the view in force, and which addresses are ours |
 //! | `task`, `desk` | the task that hears of objects and of this host, and what it makes of them |
+//! | `enforcement` | what each worker is given of it |
 //! | `host` | which addresses the host has |
 //! | `refusals`, `words` | refused flows, logged and counted; how that is said |
 //!
@@ -16,6 +17,7 @@
 mod board;
 mod control;
 mod desk;
+mod enforcement;
 mod host;
 mod options;
 mod refusals;
@@ -23,5 +25,6 @@ mod task;
 mod words;
 
 pub use board::PolicyView;
-pub use control::PolicyControl;
+pub use control::{PolicyControl, PolicyError};
+pub use enforcement::Enforcement;
 pub use options::{Established, PolicyOptions, PolicyScope, UntilSynced};

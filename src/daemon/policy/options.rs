@@ -19,7 +19,7 @@ pub struct PolicyOptions {
     pub unknown_pods: UnknownPods,
     /// What becomes of flows that policy comes to forbid.
     pub established: Established,
-    /// Flows a worker remembers.
+    /// Flows remembered at a time.
     pub flows: usize,
     /// Whether multicast passes unasked; if not, it does not pass.
     pub allow_mcast: bool,

@@ -1,7 +1,7 @@
 //! How Kubernetes writes objects, read into [`model`](super::model).
 //!
 //! One JSON value comes in, an object or a list of them, and model objects come out, with the API's defaults filled in and a
-//! [`Remark`] for each part that could not be understood. Files, YAML and watches are the business of whoever calls [`read`].
+//! [`Remark`] for each part that could not be understood. Files, YAML and watches are the business of whoever calls [`read()`].
 //!
 //! # What is not understood fails closed
 //!

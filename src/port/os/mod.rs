@@ -6,8 +6,9 @@
 //! Offloads can fail at any time: a device on the way out may not be able to cut trains, a kernel may not take super-packets.
 //! Then what was in hand goes the plain way, in order, and the offload is off for this port from then on. Whoever made the
 //! port keeps a clone of its standing ([`TunStanding`], [`UdpStanding`]) to see that and to say it once.
-//! How to fall back is decided in `supers` and `trains`, against traits that the tests fulfil with kernels that refuse.
+//! How to fall back is decided in `supers`, `back` and `trains`, against traits that the tests fulfil with kernels that refuse.
 
+mod back;
 mod probe;
 mod standing;
 mod supers;

@@ -77,14 +77,15 @@ pub(super) fn is_gone(error: &io::Error) -> bool {
 }
 
 /// What there is to know of one kind of super-packets.
-struct Matter<'a> {
+pub(super) struct Matter<'a> {
     kind: SegmentKind,
-    switch: &'a Switch,
-    doubts: &'a mut u32,
+    pub(super) switch: &'a Switch,
+    /// Refusals in a row.
+    pub(super) doubts: &'a mut u32,
 }
 
 impl<'a> Matter<'a> {
-    fn of(kind: SegmentKind, standing: &'a TunStanding, doubts: &'a mut Doubts) -> Self {
+    pub(super) fn of(kind: SegmentKind, standing: &'a TunStanding, doubts: &'a mut Doubts) -> Self {
         match kind {
             SegmentKind::Tcp4 | SegmentKind::Tcp6 => Self { kind, switch: &standing.tso, doubts: &mut doubts.tcp },
             SegmentKind::Udp => Self { kind, switch: &standing.uso, doubts: &mut doubts.udp },
@@ -93,7 +94,7 @@ impl<'a> Matter<'a> {
 
     /// A super-packet was refused whose originals were not.
     #[cold]
-    fn suffer(self, out: &mut impl Inward, error: &io::Error) -> io::Result<()> {
+    pub(super) fn suffer(self, out: &mut impl Inward, error: &io::Error) -> io::Result<()> {
         let errno = error.raw_os_error().unwrap_or(libc::EINVAL);
         // For want of memory, say: of the moment.
         if matches!(errno, libc::ENOMEM | libc::ENOBUFS | libc::EAGAIN) {

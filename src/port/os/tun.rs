@@ -4,10 +4,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use super::probe;
 use super::standing::{Switch, TunStanding};
 use super::supers::{self, Doubts, Inward, is_gone};
-use crate::buf::{Batch, Datagram, Gather};
+use super::{back, probe};
+use crate::buf::{Batch, Datagram, Gather, Packet};
 use crate::net::{Offload, Supers};
 use crate::port::TunPort;
 use crate::sys::tun::{TunError, TunQueue};
@@ -32,6 +32,8 @@ pub struct OsTun {
     standing: Arc<TunStanding>,
     doubts: Doubts,
     misread: u64,
+    /// For segments of what is not taken back whole.
+    room: Packet,
 }
 
 impl TurnLimit {
@@ -44,7 +46,7 @@ impl OsTun {
     #[must_use]
     pub fn new(queue: TunQueue, limit: TurnLimit, supers: Supers) -> Self {
         let (tso, uso) = (Switch::new(supers.tcp), Switch::new(supers.udp));
-        Self { queue, limit, standing: Arc::new(TunStanding { tso, uso }), doubts: Doubts::default(), misread: 0 }
+        Self::with(queue, limit, Arc::new(TunStanding { tso, uso }))
     }
 
     /// Has the kernel hand out the most it can of `wanted` through the device of `queue`, once all its queues are open.
@@ -67,8 +69,7 @@ impl OsTun {
 
     /// The same port for another thread: one reads, the other writes.
     pub fn try_clone(&self) -> Result<Self, TunError> {
-        let (queue, standing) = (self.queue.try_clone()?, Arc::clone(&self.standing));
-        Ok(Self { queue, limit: self.limit, standing, doubts: Doubts::default(), misread: 0 })
+        Ok(Self::with(self.queue.try_clone()?, self.limit, Arc::clone(&self.standing)))
     }
 
     /// The queue.
@@ -93,6 +94,11 @@ impl OsTun {
     #[must_use]
     pub fn misread(&self) -> u64 {
         self.misread
+    }
+
+    fn with(queue: TunQueue, limit: TurnLimit, standing: Arc<TunStanding>) -> Self {
+        let room = Packet::with_capacity(back::SEGMENT_BYTES);
+        Self { queue, limit, standing, doubts: Doubts::default(), misread: 0, room }
     }
 }
 
@@ -141,6 +147,10 @@ impl TunPort for OsTun {
 
     fn send_gathered(&mut self, packets: &Gather, memory: &Batch<Datagram>) -> io::Result<usize> {
         supers::send(&mut self.queue, &self.standing, &mut self.doubts, packets, memory)
+    }
+
+    fn send_back(&mut self, batch: &Batch<Offload>) -> io::Result<usize> {
+        back::send(&mut self.queue, &self.standing, &mut self.doubts, batch, self.room.room())
     }
 }
 

@@ -4,7 +4,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State};
+use netlink_packet_route::link::{
+    AfSpecInet, AfSpecUnspec, InetDevConf, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State,
+};
 
 use super::{Netlink, NetlinkError};
 
@@ -37,7 +39,13 @@ pub struct Link {
     pub master: Option<u32>,
     /// Free text that an administrator or a program put on it.
     pub alias: Option<String>,
+    /// Its own reverse-path filter, as in the sysctl `rp_filter`: 0 none, 1 strict, 2 loose. What is in force is the greater of
+    /// this and the host's. `None` when the device has no IPv4.
+    pub reverse_path: Option<u8>,
 }
+
+/// The reverse-path filter that lets in what could be answered by any device.
+pub const LOOSE: u8 = 2;
 
 impl Netlink {
     /// Every device of the namespace.
@@ -94,6 +102,15 @@ impl Netlink {
     /// Puts a free text on the device, at most 255 bytes.
     pub fn set_alias(&self, index: u32, alias: &str) -> Result<(), NetlinkError> {
         self.set(index, LinkAttribute::IfAlias(alias.to_owned()), "put an alias on")
+    }
+
+    /// Sets the device's reverse-path filter to loose: packets may come in by it whose source is reached by another device.
+    /// Unlike the sysctl, this works where `/proc/sys` is read-only, as in containers.
+    pub fn loosen_reverse_path(&self, index: u32) -> Result<(), NetlinkError> {
+        let mut conf = InetDevConf::default();
+        conf.rp_filter = LOOSE.into();
+        let request = LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet(vec![AfSpecInet::DevConfRequest(conf)])]);
+        self.set(index, request, "loosen the reverse-path filter of")
     }
 
     /// Makes the device a port of the bridge `master`, or of none.
@@ -181,6 +198,7 @@ pub(super) fn as_link(message: &RouteNetlinkMessage) -> Option<Link> {
         txqlen: 0,
         master: None,
         alias: None,
+        reverse_path: None,
     };
     for attribute in &message.attributes {
         match attribute {
@@ -191,6 +209,7 @@ pub(super) fn as_link(message: &RouteNetlinkMessage) -> Option<Link> {
             LinkAttribute::Controller(master) => link.master = Some(*master),
             LinkAttribute::Carrier(carrier) => link.carrier = *carrier == 1,
             LinkAttribute::IfAlias(alias) => link.alias = Some(alias.clone()),
+            LinkAttribute::AfSpecUnspec(families) => link.reverse_path = families.iter().find_map(reverse_path),
             LinkAttribute::LinkInfo(info) => {
                 link.kind = info.iter().find_map(|info| if let LinkInfo::Kind(kind) = info { Some(kind.clone()) } else { None });
             }
@@ -213,4 +232,9 @@ fn present(answer: Result<Option<RouteNetlinkMessage>, NetlinkError>) -> Result<
         Err(error) if error.is_no_device() => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+fn reverse_path(family: &AfSpecUnspec) -> Option<u8> {
+    let AfSpecUnspec::Inet(facts) = family else { return None };
+    facts.iter().find_map(|fact| if let AfSpecInet::DevConf(conf) = fact { u8::try_from(conf.rp_filter).ok() } else { None })
 }

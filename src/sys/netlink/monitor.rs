@@ -1,4 +1,4 @@
-//! News of devices and addresses.
+//! News of devices, addresses and routing rules.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,11 +12,13 @@ use tokio::io::unix::AsyncFd;
 
 use super::address::as_address;
 use super::link::as_link;
+use super::rule::as_rule;
 use super::socket::{messages, retry};
-use super::{Link, LinkAddress, NetlinkError};
+use super::{Link, LinkAddress, NetlinkError, Rule};
 
-/// `RTNLGRP_LINK` and `RTNLGRP_IPV4_IFADDR`.
-const GROUPS: [u32; 2] = [1, 5];
+/// `RTNLGRP_LINK`, `RTNLGRP_IPV4_IFADDR`, `RTNLGRP_IPV4_RULE` and `RTNLGRP_IPV6_RULE`. Not those of routes: a busy host has
+/// news of them all the time.
+const GROUPS: [u32; 4] = [1, 5, 8, 19];
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// Something happened.
@@ -30,11 +32,15 @@ pub enum Event {
     Address(LinkAddress),
     /// A device has lost an address.
     AddressGone(LinkAddress),
+    /// A rule is new.
+    Rule(Rule),
+    /// A rule is gone.
+    RuleGone(Rule),
     /// More happened than could be told: look at everything again.
     Overrun,
 }
 
-/// Hears of devices and IPv4 addresses that come, change and go in the namespace it was opened in.
+/// Hears of devices, IPv4 addresses and routing rules that come, change and go in the namespace it was opened in.
 ///
 /// The descriptor is non-blocking: wait for it to be readable, then take events until there is none.
 #[derive(Debug)]
@@ -115,6 +121,8 @@ fn as_event(message: &RouteNetlinkMessage) -> Option<Event> {
         RouteNetlinkMessage::DelLink(_) => as_link(message).map(Event::LinkGone),
         RouteNetlinkMessage::NewAddress(_) => as_address(message).map(Event::Address),
         RouteNetlinkMessage::DelAddress(_) => as_address(message).map(Event::AddressGone),
+        RouteNetlinkMessage::NewRule(_) => as_rule(message).map(Event::Rule),
+        RouteNetlinkMessage::DelRule(_) => as_rule(message).map(Event::RuleGone),
         _ => None,
     }
 }

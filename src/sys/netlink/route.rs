@@ -62,7 +62,13 @@ impl Route {
         }
     }
 
-    /// The default route of `family_of`'s family by `gateway`.
+    /// The default route of a family, with nothing said yet of how to get there.
+    #[must_use]
+    pub fn everywhere(ipv6: bool) -> Self {
+        Self::new(everything(!ipv6))
+    }
+
+    /// The default route of the gateway's family by `gateway`.
     #[must_use]
     pub fn default_by(gateway: IpAddr) -> Self {
         Self::new(everything(gateway.is_ipv4())).gateway(gateway)
@@ -84,6 +90,30 @@ impl Route {
     #[must_use]
     pub fn source(self, source: IpAddr) -> Self {
         Self { source: Some(source), ..self }
+    }
+
+    /// In this table.
+    #[must_use]
+    pub fn table(self, table: u32) -> Self {
+        Self { table, ..self }
+    }
+
+    /// With this priority.
+    #[must_use]
+    pub fn metric(self, metric: u32) -> Self {
+        Self { metric: Some(metric), ..self }
+    }
+
+    /// Put there by this one.
+    #[must_use]
+    pub fn protocol(self, protocol: RouteProtocol) -> Self {
+        Self { protocol, ..self }
+    }
+
+    /// Doing this to packets instead of letting them through.
+    #[must_use]
+    pub fn kind(self, kind: RouteType) -> Self {
+        Self { kind, ..self }
     }
 
     /// With this scope.
