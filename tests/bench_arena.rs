@@ -91,7 +91,7 @@ fn every_path_carries(plan: &ArenaPlan) {
     let mut arena = raise(plan);
     // There and back, so that each wire is also switched again.
     for underlay in [Underlay::Super, Underlay::Single, Underlay::Super] {
-        for path in Path::ALL {
+        for path in plan.paths.clone() {
             let ends = arena.ends(underlay, path).unwrap();
             assert!(echoes(&ends.client, &ends.server) && echoes(&ends.server, &ends.client), "{underlay} {path}");
             let is_felt = matches!(path, Path::Felt | Path::FeltPlain);
@@ -114,17 +114,37 @@ fn every_path_carries(plan: &ArenaPlan) {
 
 #[test]
 fn every_path_carries_between_nodes() {
-    every_path_carries(&plan("nodes", &Path::ALL));
+    every_path_carries(&plan("nodes", &Path::USUAL));
 }
 
 #[test]
 fn every_path_carries_between_pods() {
-    every_path_carries(&ArenaPlan { ends: EndKind::Pods, ..plan("pods", &Path::ALL) });
+    every_path_carries(&ArenaPlan { ends: EndKind::Pods, ..plan("pods", &Path::USUAL) });
+}
+
+#[test]
+fn the_path_with_policy_carries_what_is_measured_and_nothing_else() {
+    let plan = ArenaPlan { ends: EndKind::Pods, policies: 20, ..plan("policy", &[Path::FeltPolicy]) };
+    let mut arena = raise(&plan);
+    let ends = arena.ends(Underlay::Super, Path::FeltPolicy).unwrap();
+    assert_eq!(ends.daemons.len(), 2);
+    assert!(packets_a_hundred_segments(&ends) > 0);
+    let brief = Duration::from_millis(300);
+    for (from, to) in [(&ends.client, &ends.server), (&ends.server, &ends.client)] {
+        assert_eq!(ping(&from.netns, v4(to), brief, &Interrupt::new()).unwrap(), None);
+    }
+    assert_eq!(arena.host().settings["felt-policy"], "20 policies, defaults");
+    arena.down().unwrap();
+    assert!(is_gone(&plan));
+
+    let between_nodes = ArenaPlan { ends: EndKind::Nodes, ..plan };
+    let told = Arena::raise(between_nodes, &mut Silent, &Interrupt::new()).unwrap_err().to_string();
+    assert!(told.contains("needs pods at its ends"), "{told}");
 }
 
 #[test]
 fn pods_have_the_mtu_of_their_path() {
-    let plan = ArenaPlan { ends: EndKind::Pods, underlay_mtu: 2000, ..plan("mtu", &Path::ALL) };
+    let plan = ArenaPlan { ends: EndKind::Pods, underlay_mtu: 2000, ..plan("mtu", &Path::USUAL) };
     let mut arena = raise(&plan);
     for (path, mtu) in [(Path::Veth, 2000), (Path::Vxlan, 1950), (Path::Felt, 1972), (Path::FeltPlain, 1972)] {
         let ends = arena.ends(Underlay::Super, path).unwrap();

@@ -82,11 +82,14 @@ fn what_makes_no_sense_is_refused_before_anything_is_measured() {
         assert!(!ran.stderr.contains("round 1"), "{ran:?}");
     }
     for (line, part) in [
-        ("bench --only vlan", "expected one of veth, vxlan, felt, felt-plain"),
+        ("bench --only vlan", "expected one of veth, vxlan, felt, felt-policy, felt-plain"),
         ("bench --underlay both", "expected one of super, single"),
         ("bench --measures tcp2", "expected one of tcp1, tcp4"),
         ("bench --quick --seconds 3", "cannot be used with"),
         ("bench --seconds 1e9", "expected 0.1 to 60"),
+        ("bench --policies 10 --ends nodes", "--policies judges pods"),
+        ("bench --only felt-policy", "add --policies COUNT"),
+        ("bench --policies 0", "1..=10000"),
         ("bench stray", "unexpected argument 'stray'"),
     ] {
         let ran = felt(line);

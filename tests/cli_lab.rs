@@ -2,6 +2,8 @@
 
 mod cli_support;
 
+use std::fs;
+
 use cli_support::{felt, felt_with};
 
 /// The environment a lab needs: where its programs are.
@@ -54,11 +56,43 @@ fn a_network_is_made_used_and_taken_down() {
 }
 
 #[test]
+fn policies_of_a_folder_are_enforced_and_followed() {
+    const DENY: &str = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: deny, namespace: lab}\n\
+                        spec: {podSelector: {matchLabels: {app: node2-pod1}}, policyTypes: [Ingress]}\n";
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("deny.yaml");
+    fs::write(&file, DENY).unwrap();
+    let lab = Name::new("cli-policy");
+    let ran = lab.run("up", &format!("-n 2 --pods 1 --policy-dir {}", folder.path().display()));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let told = format!("policy (overlay): /run/felt/lab/{}/policy, {}", lab.0, folder.path().display());
+    assert!(ran.stdout.contains(&told), "{told}: {}", ran.stdout);
+
+    let status: serde_json::Value = serde_json::from_str(&lab.run("status", "--json").stdout).unwrap();
+    assert_eq!(status["policy"]["scope"], "overlay");
+    assert_eq!(status["policy"]["dirs"][1], folder.path().to_str().unwrap());
+    let pings = |from: &str, to: usize| {
+        let address = status["nodes"][to]["pods"][0]["address"].as_str().unwrap();
+        lab.run("exec", &format!("{from} -- ping -c 1 -W 1 {address}")).code == Some(0)
+    };
+    // A pod is closed until it is known; so the one without a policy tells when they are.
+    assert!((0..20).any(|_| pings("n2p1", 0)), "no policy closes node1-pod1");
+    assert!(!pings("n1p1", 1), "a policy closes node2-pod1");
+    fs::remove_file(file).unwrap();
+    assert!((0..20).any(|_| pings("n1p1", 1)), "no policy closes node2-pod1 any more");
+}
+
+#[test]
 fn a_network_that_is_not_there_is_told() {
     let lab = Name::new("cli-absent");
     for (verb, rest) in [("status", ""), ("exec", "node1 -- true")] {
         let ran = lab.run(verb, rest);
         assert!(ran.code == Some(1) && ran.stderr.contains("there is no lab"), "{ran:?}");
+    }
+    let ran = felt("lab up --policy-dir /nowhere/at/all");
+    assert!(ran.code == Some(2) && ran.stderr.contains("/nowhere/at/all, found nothing"), "{ran:?}");
+    for line in ["lab up --policy-scope node", "lab up --policy-dir / --policy-scope pod"] {
+        assert_eq!(felt(line).code, Some(2), "{line}");
     }
     for line in ["lab up --name Upper", "lab exec nowhere -- true", "lab up --nodes 251", "lab exec node1 --"] {
         assert_eq!(felt(line).code, Some(2), "{line}");

@@ -28,7 +28,18 @@ fn the_demo_shows_what_it_says_on_the_embedded_registry() {
     let name = plan.name.clone();
     let (result, shown) = show(plan, &Interrupt::new());
     assert!(result.is_ok() && !shown.contains('✗'), "{result:?}\n{shown}");
-    for line in ["30 of 30 pings answered", "with the same lease", "the same connection went on", "nothing is left"] {
+    for line in [
+        "30 of 30 pings answered",
+        "with the same lease",
+        "the same connection went on",
+        "a policy that lets nothing into any pod of namespace lab is in force",
+        "node1-pod1 cannot connect to node2-pod1, and none of 6 pings is answered",
+        "node2 says why in its log:\n   flow refused",
+        "node1-pod1 to connect to port web of node2-pod1: it does",
+        "node1-pod1 gets to port 80 and not to 8080, node3-pod2 not to 80, no ping is answered",
+        "6 of 6 pings are answered, everything is as before",
+        "nothing is left",
+    ] {
         assert!(shown.contains(line), "no `{line}` in\n{shown}");
     }
     assert_nothing_left(&name);
@@ -41,6 +52,7 @@ fn the_demo_runs_on_etcd() {
     let (result, shown) = show(plan, &Interrupt::new());
     assert!(result.is_ok(), "{result:?}\n{shown}");
     assert!(shown.contains("etcd, 172.30.0.1:2379") && shown.contains("All of it held"), "{shown}");
+    assert!(shown.contains("gets to port 80 and not to 8080, no ping"), "{shown}");
     assert_nothing_left(&name);
 }
 

@@ -42,6 +42,10 @@ pub struct Row {
     pub runs: usize,
     /// The middle of the rounds' ratios to kernel vxlan's value; `None` where that was not measured.
     pub ratio_to_vxlan: Option<f64>,
+    /// Of [`Path::FeltPolicy`] only: the middle of the rounds' ratios to Felt's value without policy. Left out of the file where
+    /// there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio_to_felt: Option<f64>,
 }
 
 impl Report {
@@ -94,6 +98,8 @@ mod tests {
         };
         assert_eq!(json["schema"], "felt-bench/v1");
         assert_eq!(keys(&json), ["host", "results", "schema"]);
+        let policy = json["results"].as_array().unwrap().iter().find(|row| row["path"] == "felt-policy").unwrap();
+        assert_eq!((keys(policy).len(), policy["ratio_to_felt"].as_f64()), (10, Some(0.986)));
         let row = &json["results"][0];
         assert_eq!(keys(row), ["max", "measure", "median", "min", "path", "ratio_to_vxlan", "runs", "underlay", "unit"]);
         assert_eq!(row["underlay"], "super");

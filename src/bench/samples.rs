@@ -23,11 +23,12 @@ impl Samples {
     pub(super) fn rows(&self) -> Vec<Row> {
         let rows = self.0.iter().filter_map(|((underlay, measure, path), by_round)| {
             let values: Vec<f64> = by_round.values().copied().collect();
-            let vxlan = self.0.get(&(*underlay, *measure, Path::Vxlan));
-            let ratios: Vec<f64> = by_round
-                .iter()
-                .filter_map(|(round, value)| Some(value / vxlan?.get(round).filter(|vxlan| **vxlan > 0.0)?))
-                .collect();
+            let ratio_to = |other| {
+                let other = self.0.get(&(*underlay, *measure, other))?;
+                let ratios = by_round.iter();
+                let ratios = ratios.filter_map(|(round, value)| Some(value / other.get(round).filter(|other| **other > 0.0)?));
+                median(&ratios.collect::<Vec<_>>()).map(round_off)
+            };
             Some(Row {
                 underlay: *underlay,
                 path: *path,
@@ -37,7 +38,8 @@ impl Samples {
                 min: round_off(values.iter().copied().reduce(f64::min)?),
                 max: round_off(values.iter().copied().reduce(f64::max)?),
                 runs: values.len(),
-                ratio_to_vxlan: median(&ratios).map(round_off),
+                ratio_to_vxlan: ratio_to(Path::Vxlan),
+                ratio_to_felt: if *path == Path::FeltPolicy { ratio_to(Path::Felt) } else { None },
             })
         });
         rows.collect()
@@ -79,6 +81,13 @@ mod tests {
         samples.put(1, Underlay::Single, Path::Vxlan, Measure::Tcp1, 100.0);
         let rows = samples.rows();
         assert_eq!(rows.iter().find(|row| row.path == Path::Felt).unwrap().ratio_to_vxlan, Some(0.5));
+    }
+
+    #[test]
+    fn what_policy_costs_is_a_ratio_within_rounds_too() {
+        let rows = samples(&[(Path::Felt, &[8.0, 4.0, 2.0]), (Path::FeltPolicy, &[6.0, 4.0, 1.0])]).rows();
+        let ratios: Vec<_> = rows.iter().map(|row| (row.path, row.ratio_to_felt, row.ratio_to_vxlan)).collect();
+        assert_eq!(ratios, [(Path::Felt, None, None), (Path::FeltPolicy, Some(0.75), None)]);
     }
 
     #[test]

@@ -17,8 +17,9 @@ use crate::lab::Interrupt;
 
 /// Measures, and shows what came of it.
 pub fn bench(args: &BenchArgs) -> Result<ExitCode, Failure> {
-    let plan = args.plan(Instant::now());
     // What was typed wrong is told now, not after minutes.
+    args.check().map_err(Failure::Usage)?;
+    let plan = args.plan(Instant::now());
     let old = args.compare.as_deref().map(OldReport::read).transpose()?;
     args.svg.as_deref().map(try_file).transpose()?;
     let interrupt = Interrupt::on_signals().context("cannot listen for signals").map_err(Failure::Internal)?;
@@ -55,7 +56,8 @@ fn measure(args: &BenchArgs, plan: &Plan, progress: &mut BenchProgress, interrup
     let felt = std::env::current_exe().context("cannot find this program's own file").map_err(Failure::Internal)?;
     let arena = ArenaPlan {
         paths: plan.paths.clone(),
-        ends: args.ends,
+        ends: args.ends(),
+        policies: args.policies.unwrap_or_default(),
         underlay_mtu: args.mtu,
         felt_args: args.run_args.clone(),
         ..ArenaPlan::new(felt)

@@ -15,9 +15,9 @@ const DEMO: &str = "felt-demo";
 /// Makes, uses, shows or takes down a test network.
 pub fn lab(command: LabCommand) -> Result<ExitCode, Failure> {
     match command {
-        LabCommand::Up { lab, size } => {
+        LabCommand::Up { lab, size, policy } => {
             let interrupt = interrupt()?;
-            let lab = Lab::up(plan(lab.name, size)?, &mut Steps, &interrupt)?;
+            let lab = Lab::up(LabPlan { policy: policy.policy(), ..plan(lab.name, size)? }, &mut Steps, &interrupt)?;
             output::say(&lab_table::text(&lab.status()?))?;
         }
         // The command takes our place, its exit code is ours.

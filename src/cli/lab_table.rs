@@ -36,8 +36,12 @@ pub fn text(status: &LabStatus) -> String {
             table.add_row([format!("  {}", pod.name), String::new(), address, String::new(), pod.namespace.clone()]);
         }
     }
+    let policy = status.policy.as_ref().map_or_else(String::new, |policy| {
+        let dirs: Vec<_> = policy.dirs.iter().map(|dir| dir.display().to_string()).collect();
+        format!("\npolicy ({}): {}", policy.scope, dirs.join(", "))
+    });
     let unfinished = if status.complete { "" } else { "\nbuilding it did not come to its end; `felt lab down` removes it" };
-    format!("{}{unfinished}", table.trim_fmt())
+    format!("{}{policy}{unfinished}", table.trim_fmt())
 }
 
 /// For programs.

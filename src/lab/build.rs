@@ -41,6 +41,8 @@ pub(super) fn build(lab: &Lab, progress: &mut dyn Progress, interrupt: &Interrup
         }
     }
     wiring::join_nodes(plan)?;
+    // Daemons read it when they start.
+    lab.create_policy_dir()?;
     match plan.registry {
         RegistryKind::Absent => {
             for number in plan.node_numbers() {
@@ -65,8 +67,10 @@ pub(super) fn build(lab: &Lab, progress: &mut dyn Progress, interrupt: &Interrup
     progress.step("giving the pods their addresses");
     for node in lab.nodes() {
         interrupt.check()?;
-        node.attach_pods()?;
+        node.attach()?;
     }
+    // Once for all of them: each time the daemons read it anew.
+    lab.publish_pods()?;
     lab.change(|state| state.complete = true)
 }
 

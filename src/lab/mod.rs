@@ -16,6 +16,8 @@
 //!            └── node2 ctl0 ──┘
 //! ```
 //!
+//! With a [`LabPolicy`] the daemons also enforce network policy, out of a folder that describes the lab as a cluster.
+//!
 //! A lab is described by a [`LabPlan`], built by [`Lab::up`], found again by [`Lab::open`] and removed by [`down`]. Daemons and
 //! registry are real processes of the same binary, so that they can be killed and frozen as such. [`probe`] looks at a lab
 //! from inside.
@@ -35,6 +37,7 @@ mod lab;
 mod name;
 mod node;
 mod plan;
+mod policy;
 pub mod probe;
 mod process;
 mod registry;
@@ -54,10 +57,11 @@ pub use lab::Lab;
 pub use name::{LabName, Place};
 pub use node::{HEALTH_PORT, Node, READY_PATIENCE};
 pub use plan::{HUB_ADDRESS, LabPlan, Link, MAX_NODES, MAX_PODS, RegistryKind, UNDERLAY_LEN};
+pub use policy::{LabPolicy, NAMESPACE, PolicyScope};
 pub use process::MARK;
 pub use registry::RegistryHandle;
 pub use state::ROOT;
-pub use status::{LabStatus, NodeStatus, PodStatus, RegistryStatus};
+pub use status::{LabStatus, NodeStatus, PodStatus, PolicyStatus, RegistryStatus};
 pub use subnet_env::SubnetEnv;
 pub use teardown::{Removed, down};
 pub use wiring::{CONTROL_LINE, UPLINK};

@@ -116,7 +116,8 @@ impl<'a> Node<'a> {
         command.args(["--iface", wiring::UPLINK, "--healthz-ip", "127.0.0.1", "--healthz-port", &HEALTH_PORT.to_string()]);
         // All nodes of a lab share this machine's id.
         command.args(["--node-id", &format!("{}-{}", plan.name, self.place())]);
-        command.arg("--subnet-file").arg(self.subnet_file()).args(&plan.run_args).args(args);
+        command.arg("--subnet-file").arg(self.subnet_file()).args(self.lab.policy_args(&self.place().to_string()));
+        command.args(&plan.run_args).args(args);
         self.lab.start(self.role(), command)
     }
 
@@ -195,13 +196,14 @@ impl<'a> Node<'a> {
         wiring::set_cable(self.lab.plan(), self.number, true)
     }
 
-    /// Gives its pods addresses of the subnet it has now; connections of theirs from before are lost.
+    /// Gives its pods addresses of the subnet it has now; connections of theirs from before are lost. With
+    /// policy, the daemons are told of them.
     ///
     /// # Errors
     /// When it has no subnet, or too small a one.
     pub fn attach_pods(&self) -> Result<(), LabError> {
-        let env = self.require_subnet()?;
-        self.attach(env.subnet, env.mtu)
+        self.attach()?;
+        self.lab.publish_pods()
     }
 
     /// [`attach_pods`](Self::attach_pods) with another MTU than that of its subnet.env, in bytes.
@@ -209,7 +211,8 @@ impl<'a> Node<'a> {
     /// # Errors
     /// See [`attach_pods`](Self::attach_pods).
     pub fn attach_pods_with(&self, mtu: u32) -> Result<(), LabError> {
-        self.attach(self.require_subnet()?.subnet, mtu)
+        self.attach_to(self.require_subnet()?.subnet, mtu)?;
+        self.lab.publish_pods()
     }
 
     /// The TUN device of its daemon; `None` if there is none.
@@ -225,7 +228,13 @@ impl<'a> Node<'a> {
         self.subnet()?.ok_or_else(|| LabError::Probe(format!("{} has no subnet yet", self.place())))
     }
 
-    fn attach(&self, subnet: Prefix4, mtu: u32) -> Result<(), LabError> {
+    /// [`attach_pods`](Self::attach_pods), and the daemons are not told yet.
+    pub(super) fn attach(&self) -> Result<(), LabError> {
+        let env = self.require_subnet()?;
+        self.attach_to(env.subnet, env.mtu)
+    }
+
+    fn attach_to(&self, subnet: Prefix4, mtu: u32) -> Result<(), LabError> {
         for pod in self.lab.plan().pod_numbers() {
             let address = wiring::attach_pod(self.lab.plan(), self.number, PodLink { pod, subnet, mtu })?;
             self.lab.change(|state| state.put_pod(Place::Pod { node: self.number, pod }, address))?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{LabError, LabName};
+use super::{LabError, LabName, LabPolicy, policy};
 use crate::lease::NetworkConfig;
 use crate::net::Prefix4;
 
@@ -48,6 +48,9 @@ pub struct LabPlan {
     pub underlay_mtu: u32,
     /// Further arguments for every `felt run`.
     pub run_args: Vec<String>,
+    /// Whether the daemons enforce policy, and which. Records of labs from before they could do not have it.
+    #[serde(default)]
+    pub policy: Option<LabPolicy>,
 }
 
 /// What joins the nodes of a lab.
@@ -89,12 +92,13 @@ impl LabPlan {
             felt,
             underlay_mtu: 1500,
             run_args: Vec::new(),
+            policy: None,
         }
     }
 
     /// # Errors
     /// [`LabError::BadPlan`] when a number is out of range, other than two nodes are to be joined directly, the config is none,
-    /// or its network has no room for the nodes or is the underlay's.
+    /// its network has no room for the nodes or is the underlay's, or a folder of policies is not there.
     pub fn check(&self) -> Result<(), LabError> {
         within("number of nodes", self.nodes, 1, MAX_NODES)?;
         within("pods per node", self.pods_per_node, 0, MAX_PODS)?;
@@ -102,6 +106,7 @@ impl LabPlan {
         if self.link == Link::Direct && self.nodes != 2 {
             return Err(LabError::BadPlan(format!("a direct link joins 2 nodes, found {}", self.nodes)));
         }
+        policy::check(self)?;
         let (network, underlay) = (self.network()?, underlay_network());
         if network.overlaps(&underlay) {
             return Err(LabError::BadPlan(format!("network {network} overlaps the underlay {underlay}; choose another Network")));
@@ -180,6 +185,7 @@ fn within<T: Copy + PartialOrd + std::fmt::Display>(what: &str, found: T, min: T
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lab::PolicyScope;
 
     fn plan() -> LabPlan {
         LabPlan::new("felt".into())
@@ -201,13 +207,16 @@ mod tests {
     }
 
     #[test]
-    fn a_record_without_a_link_is_of_a_switched_lab() {
-        let direct = LabPlan { link: Link::Direct, nodes: 2, ..plan() };
+    fn older_records_are_of_switched_labs_without_policy() {
+        let policy = LabPolicy { dirs: vec!["/tmp".into()], scope: PolicyScope::Node };
+        let direct = LabPlan { link: Link::Direct, nodes: 2, policy: Some(policy), ..plan() };
         assert!(direct.check().is_ok());
         let mut record = serde_json::to_value(&direct).unwrap();
         assert_eq!(serde_json::from_value::<LabPlan>(record.clone()).unwrap(), direct);
         assert_eq!(record.as_object_mut().unwrap().remove("link").unwrap(), "direct");
-        assert_eq!(serde_json::from_value::<LabPlan>(record).unwrap(), LabPlan { link: Link::Switched, ..direct });
+        assert_eq!(record.as_object_mut().unwrap().remove("policy").unwrap()["scope"], "node");
+        let older = LabPlan { link: Link::Switched, policy: None, ..direct };
+        assert_eq!(serde_json::from_value::<LabPlan>(record).unwrap(), older);
     }
 
     #[test]

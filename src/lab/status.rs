@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::{Lab, LabError, Node, Place, RegistryKind, SubnetEnv};
+use super::{Lab, LabError, Node, Place, PolicyScope, RegistryKind, SubnetEnv};
 
 /// What a lab looks like now. Its JSON form is the output of `felt lab status --json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -18,6 +18,8 @@ pub struct LabStatus {
     pub directory: PathBuf,
     /// Its registry.
     pub registry: RegistryStatus,
+    /// The policy its daemons enforce; `None` if they enforce none.
+    pub policy: Option<PolicyStatus>,
     /// Its nodes, by number.
     pub nodes: Vec<NodeStatus>,
 }
@@ -33,6 +35,15 @@ pub struct RegistryStatus {
     pub namespace: String,
     /// Its process, if that runs.
     pub pid: Option<u32>,
+}
+
+/// The policy of a lab.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PolicyStatus {
+    /// Which traffic is judged.
+    pub scope: PolicyScope,
+    /// Where manifests are read from: the lab's own folder, then the user's.
+    pub dirs: Vec<PathBuf>,
 }
 
 /// A node of a lab.
@@ -87,8 +98,15 @@ impl Lab {
             complete,
             directory: self.directory(),
             registry,
+            policy: self.policy_status(),
             nodes: self.nodes().map(|node| self.node_status(node)).collect::<Result<_, _>>()?,
         })
+    }
+
+    fn policy_status(&self) -> Option<PolicyStatus> {
+        let policy = self.plan().policy.as_ref()?;
+        let dirs = self.policy_dir().into_iter().chain(policy.dirs.iter().cloned());
+        Some(PolicyStatus { scope: policy.scope, dirs: dirs.collect() })
     }
 
     fn node_status(&self, node: Node<'_>) -> Result<NodeStatus, LabError> {

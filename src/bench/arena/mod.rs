@@ -5,6 +5,7 @@
 //!     veth        eth0 172.30.1.1 ════════════════════ eth0 172.30.1.2
 //!     vxlan       flannel.1 10.98.1.0 ══ over eth0 ══ flannel.1 10.98.2.0     as flannel programs it
 //!     felt        TUN 10.99.x.0 ── felt run ── eth0 ══ eth0 ── felt run ── TUN 10.99.y.0
+//!     felt-policy the same between pods, each flow judged by as many policies as were asked for
 //!     felt-plain  the same, one packet a system call
 //! ```
 //!
@@ -16,6 +17,7 @@
 
 mod claim;
 mod plan;
+mod policies;
 mod raise;
 mod stand;
 mod vxlan;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::bench::Path;
-use crate::lab::{LabError, LabName, LabPlan, Link, RegistryKind};
+use crate::lab::{LabError, LabName, LabPlan, LabPolicy, Link, RegistryKind};
 
 /// Options that take `felt run` back to one packet a system call: every offload off, batches of one.
 pub const PLAIN_ARGS: &[&str] = &["--no-tun-offload", "--no-udp-gso", "--no-udp-gro", "--batch", "1"];
@@ -25,8 +25,10 @@ pub struct ArenaPlan {
     pub ends: EndKind,
     /// MTU of the wire, in bytes.
     pub underlay_mtu: u32,
-    /// Further arguments of `felt run`, for [`Path::Felt`] only.
+    /// Further arguments of `felt run`, for [`Path::Felt`] and [`Path::FeltPolicy`].
     pub felt_args: Vec<String>,
+    /// How many policies [`Path::FeltPolicy`] enforces. It judges pods, so they have to be at the ends.
+    pub policies: u32,
 }
 
 /// What is at the ends of a path.
@@ -40,16 +42,17 @@ pub enum EndKind {
 }
 
 impl ArenaPlan {
-    /// Every path between nodes, on a wire of 1500 bytes.
+    /// Every usual path between nodes, on a wire of 1500 bytes.
     #[must_use]
     pub fn new(felt: PathBuf) -> Self {
         Self {
             name: "felt-bench".to_owned(),
             felt,
-            paths: Path::ALL.to_vec(),
+            paths: Path::USUAL.to_vec(),
             ends: EndKind::Nodes,
             underlay_mtu: 1500,
             felt_args: Vec::new(),
+            policies: 0,
         }
     }
 
@@ -73,13 +76,17 @@ impl ArenaPlan {
             Path::Veth => LabPlan { registry: RegistryKind::Absent, ..common },
             Path::Vxlan => LabPlan { registry: RegistryKind::Absent, config: VXLAN_CONFIG.to_owned(), ..common },
             Path::Felt | Path::FeltPlain => common,
+            Path::FeltPolicy if self.ends == EndKind::Nodes => {
+                return Err(LabError::BadPlan(format!("{path} needs pods at its ends: policy judges no node")));
+            }
+            Path::FeltPolicy => LabPlan { policy: Some(LabPolicy::default()), ..common },
         })
     }
 
     /// Arguments of `felt run` that make the path what it is.
     pub(super) fn run_args(&self, path: Path) -> Vec<String> {
         match path {
-            Path::Felt => self.felt_args.clone(),
+            Path::Felt | Path::FeltPolicy => self.felt_args.clone(),
             Path::FeltPlain => PLAIN_ARGS.iter().map(ToString::to_string).collect(),
             Path::Veth | Path::Vxlan => Vec::new(),
         }
@@ -116,7 +123,7 @@ mod tests {
     #[test]
     fn each_path_has_a_lab_of_its_own() {
         let plan = ArenaPlan { felt_args: vec!["--spin".to_owned()], ..ArenaPlan::new("felt".into()) };
-        let labs: Vec<LabPlan> = Path::ALL.iter().map(|path| plan.lab(*path).unwrap()).collect();
+        let labs: Vec<LabPlan> = Path::USUAL.iter().map(|path| plan.lab(*path).unwrap()).collect();
         assert!(labs.iter().all(|lab| lab.check().is_ok() && lab.link == Link::Direct && lab.pods_per_node == 0));
         let names: Vec<String> = labs.iter().map(|lab| lab.name.to_string()).collect();
         assert_eq!(names, ["felt-bench-veth", "felt-bench-vxlan", "felt-bench-felt", "felt-bench-felt-plain"]);
@@ -126,6 +133,13 @@ mod tests {
         );
         let with_pods = ArenaPlan { ends: EndKind::Pods, ..plan.clone() };
         assert_eq!(with_pods.lab(Path::Veth).unwrap().pods_per_node, 1);
+        let policy = with_pods.lab(Path::FeltPolicy).unwrap();
+        assert!(policy.check().is_ok() && policy.policy.is_some() && policy.name.as_str() == "felt-bench-felt-policy");
+        assert_eq!(
+            LabPlan { policy: None, name: with_pods.lab_name(Path::Felt).unwrap(), ..policy },
+            with_pods.lab(Path::Felt).unwrap()
+        );
+        assert!(plan.lab(Path::FeltPolicy).unwrap_err().to_string().contains("needs pods"));
         assert!(ArenaPlan { name: "No".to_owned(), ..plan }.lab(Path::Veth).is_err());
     }
 }

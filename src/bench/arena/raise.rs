@@ -80,12 +80,13 @@ impl Ground for Arena {
             let value = match path {
                 Path::Veth => continue,
                 Path::Vxlan => vxlan::describe(),
-                Path::Felt | Path::FeltPlain => match self.plan.run_args(*path) {
+                Path::Felt | Path::FeltPolicy | Path::FeltPlain => match self.plan.run_args(*path) {
                     args if args.is_empty() => "defaults".to_owned(),
                     args => args.join(" "),
                 },
             };
-            set(path.to_string(), value);
+            let policies = self.plan.policies;
+            set(path.to_string(), if *path == Path::FeltPolicy { format!("{policies} policies, {value}") } else { value });
         }
         host
     }

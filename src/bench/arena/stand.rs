@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use super::wire::Wire;
-use super::{ArenaPlan, EndKind, vxlan};
+use super::{ArenaPlan, EndKind, policies, vxlan};
 use crate::bench::{Absent, End, Ends, Path, Underlay};
 use crate::lab::probe::ping;
 use crate::lab::{EphemeralLab, Interrupt, LabError, Place, Progress, RegistryKind};
@@ -41,7 +41,7 @@ impl Stand {
         let mtu = match path {
             Path::Veth => Some(plan.underlay_mtu),
             Path::Vxlan => Some(plan.underlay_mtu - vxlan::OVERHEAD),
-            Path::Felt | Path::FeltPlain => None,
+            Path::Felt | Path::FeltPolicy | Path::FeltPlain => None,
         };
         if path == Path::Vxlan {
             vxlan::join(&lab)?;
@@ -59,6 +59,9 @@ impl Stand {
         let (client, server, wire) = (end(1)?, end(2)?, Wire::of(&lab)?);
         let stand = Self { lab, wire, client, server };
         stand.wait_joined(path, interrupt)?;
+        if path == Path::FeltPolicy {
+            policies::enforce(&stand.lab, plan.policies, interrupt)?;
+        }
         Ok(stand)
     }
 
@@ -93,7 +96,7 @@ impl Stand {
 /// The address of an end on its path.
 fn address(lab: &EphemeralLab, path: Path, number: u16, place: Place) -> Result<Ipv4Addr, LabError> {
     match (path, place) {
-        (Path::Vxlan | Path::Felt | Path::FeltPlain, Place::Node(_)) => {
+        (Path::Vxlan | Path::Felt | Path::FeltPolicy | Path::FeltPlain, Place::Node(_)) => {
             let subnet = lab.node(number)?.subnet()?;
             // A node's own overlay address is the first of its subnet.
             subnet.map(|env| env.subnet.base()).ok_or_else(|| LabError::Probe(format!("{place} has no subnet")))

@@ -205,17 +205,19 @@ mod tests {
         new.results[2].runs = 1;
         new.results.swap_remove(0);
         insta::assert_snapshot!(compare(&old, &new), @r"
-        UNDERLAY   PATH         MEASURE        UNIT          OLD     NEW    CHANGE
-        single     felt         tcp1           Gb/s         10.1    13.4   +33.0 %   better
-        super      vxlan        tcp1           Gb/s         17.5    23.3   +33.0 %
-        super      felt         tcp1           Gb/s         14.2    18.9   +33.0 %
-        super      felt-plain   tcp1           Gb/s         0.97    1.29   +33.0 %   better
-        super      vxlan        udp64          packets/s   175 k   233 k   +33.0 %   better
-        super      felt         udp64          packets/s   457 k   608 k   +33.0 %   better
-        super      vxlan        rtt_p50        us           68.0    90.4   +33.0 %   worse
-        super      felt         rtt_p50        us            111     148   +33.0 %   worse
-        super      vxlan        cpu_s_per_gb   s/GB         0.78    1.04   +33.0 %   worse
-        super      felt         cpu_s_per_gb   s/GB         1.10    1.46   +33.0 %   worse
+        UNDERLAY   PATH          MEASURE        UNIT          OLD     NEW    CHANGE
+        single     felt          tcp1           Gb/s         10.1    13.4   +33.0 %   better
+        super      vxlan         tcp1           Gb/s         17.5    23.3   +33.0 %
+        super      felt          tcp1           Gb/s         14.2    18.9   +33.0 %
+        super      felt-policy   tcp1           Gb/s         14.0    18.6   +33.0 %   better
+        super      felt-plain    tcp1           Gb/s         0.97    1.29   +33.0 %   better
+        super      vxlan         udp64          packets/s   175 k   233 k   +33.0 %   better
+        super      felt          udp64          packets/s   457 k   608 k   +33.0 %   better
+        super      vxlan         rtt_p50        us           68.0    90.4   +33.0 %   worse
+        super      felt          rtt_p50        us            111     148   +33.0 %   worse
+        super      felt-policy   rtt_p50        us            112     149   +33.0 %   worse
+        super      vxlan         cpu_s_per_gb   s/GB         0.78    1.04   +33.0 %   worse
+        super      felt          cpu_s_per_gb   s/GB         1.10    1.46   +33.0 %   worse
 
         better, worse: the two's ranges do not overlap; all else may be noise.
         old: 2026-03-01T12:00:00Z
@@ -254,6 +256,6 @@ mod tests {
         let text = r#"{"schema":"felt-bench/v1","host":{"new":1},"results":[{"underlay":"super","path":"wireguard",
             "measure":"tcp9","unit":"Gb/s","median":3.0,"min":3.0,"max":5.0,"runs":1,"ratio_to_vxlan":null}]}"#;
         let text = compare(&parse(text).unwrap(), &report());
-        assert!(text.contains("11 figures are not in the old report."), "{text}");
+        assert!(text.contains("13 figures are not in the old report."), "{text}");
     }
 }

@@ -107,7 +107,7 @@ fn legend(svg: &mut Svg, report: &Report) {
         svg.text(left + 18.0, 62.0, 12.0, "start", "400", path.describe());
         left += 150.0;
     }
-    svg.text(WIDTH - MARGIN, 62.0, 11.0, "end", "400", "bars: median · whiskers: least and most · ×: ratio to kernel vxlan");
+    svg.text(WIDTH - MARGIN, 34.0, 11.0, "end", "400", "bars: median · whiskers: least and most · ×: ratio to kernel vxlan");
 }
 
 /// What each path is painted in: told apart also by those who see few colours, and in print.
@@ -116,6 +116,7 @@ fn colour(path: Path) -> &'static str {
         Path::Veth => "#a9adb3",
         Path::Vxlan => "#3b6ea8",
         Path::Felt => "#d1602b",
+        Path::FeltPolicy => "#8a3d14",
         Path::FeltPlain => "#f0b78f",
     }
 }

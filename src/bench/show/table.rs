@@ -10,7 +10,7 @@ use crate::bench::{Measure, Path, Report, Row, Underlay};
 pub fn table(report: &Report) -> String {
     let underlays = report.present(&Underlay::ALL, |row| row.underlay).into_iter();
     let tables = underlays.map(|underlay| format!("{underlay}: {}\n\n{}", underlay.describe(), of_underlay(report, underlay)));
-    tables.chain([legend(report)]).collect::<Vec<_>>().join("\n\n")
+    tables.chain(cost_of_policy(report)).chain([legend(report)]).collect::<Vec<_>>().join("\n\n")
 }
 
 fn of_underlay(report: &Report, underlay: Underlay) -> String {
@@ -44,6 +44,14 @@ fn cell(row: Option<&Row>) -> String {
     format!("{}{ratio}\n{}", figure(row.median), range(row.min, row.max))
 }
 
+/// What policy costs: each figure's ratio to that of the same nodes without policy.
+fn cost_of_policy(report: &Report) -> Option<String> {
+    let ratios = report.results.iter().filter_map(|row| Some((row, row.ratio_to_felt?)));
+    let lines: Vec<_> =
+        ratios.map(|(row, value)| format!("{:8}{:27}{:>6}", row.underlay, row.measure.describe(), ratio(value))).collect();
+    (!lines.is_empty()).then(|| format!("{} : {}\n\n{}", Path::FeltPolicy, Path::Felt, lines.join("\n")))
+}
+
 fn legend(report: &Report) -> String {
     let runs = report.results.iter().map(|row| row.runs);
     let (least, most) = (runs.clone().min().unwrap_or_default(), runs.max().unwrap_or_default());
@@ -71,21 +79,26 @@ mod tests {
         insta::assert_snapshot!(table(&report()), @r"
         super: underlay keeps super-packets whole (veth's default)
 
-        MEASURE                  UNIT               VETH          VXLAN           FELT     FELT-PLAIN
-        TCP, 1 stream            Gb/s        25.3  1.45×    17.5  1.00×    14.2  0.81×   0.97  0.055×
-                                               24.0–26.1      16.9–18.2      13.9–14.6      0.95–0.98
-        UDP 64 B, loss ≤ 0.5 %   packets/s             -   175 k  1.00×   457 k  2.61×              -
+        MEASURE                  UNIT               VETH          VXLAN           FELT   FELT-POLICY     FELT-PLAIN
+        TCP, 1 stream            Gb/s        25.3  1.45×    17.5  1.00×    14.2  0.81×   14.0  0.80×   0.97  0.055×
+                                               24.0–26.1      16.9–18.2      13.9–14.6     13.8–14.5      0.95–0.98
+        UDP 64 B, loss ≤ 0.5 %   packets/s             -   175 k  1.00×   457 k  2.61×             -              -
                                                             171 k–182 k    420 k–470 k
-        round trip p50           us                    -    68.0  1.00×     111  1.63×              -
-                                                              64.0–71.0        103–128
-        CPU per GB, machine      s/GB                  -    0.78  1.00×    1.10  1.41×              -
+        round trip p50           us                    -    68.0  1.00×     111  1.63×    112  1.65×              -
+                                                              64.0–71.0        103–128       104–126
+        CPU per GB, machine      s/GB                  -    0.78  1.00×    1.10  1.41×             -              -
                                                               0.75–0.80      1.00–1.20
 
         single: underlay carries single segments (veth's offloads off)
 
-        MEASURE         UNIT   VETH   VXLAN        FELT   FELT-PLAIN
-        TCP, 1 stream   Gb/s      -       -        10.1            -
+        MEASURE         UNIT   VETH   VXLAN        FELT   FELT-POLICY   FELT-PLAIN
+        TCP, 1 stream   Gb/s      -       -        10.1             -            -
                                               9.80–10.4
+
+        felt-policy : felt
+
+        super   TCP, 1 stream               0.99×
+        super   round trip p50              1.01×
 
         Medians of 3 interleaved runs; × is the ratio to kernel vxlan; below, least and most of the runs.
         felt 0.1.0 · Linux 6.18.44 · 2 × Some(R) CPU & Co. <2.0GHz> · 8.0 GiB · TCP cubic · underlay MTU 1500 · 2026-03-01T12:00:00Z

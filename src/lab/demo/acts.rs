@@ -2,17 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use super::Stage;
+use super::claims::{PATIENCE, SILENCE, claim, pod_of, reaches, require_reach};
 use super::figures::{bytes, milliseconds, rate, time};
+use super::{Stage, policy};
 use crate::lab::probe::{Amount, Pinger, Transfer, ping};
 use crate::lab::{Interrupt, Lab, LabError, Node, Place};
 
 /// How many pods are shown in the matrix; with more, the first of each node stands for the others.
 const MATRIX_PODS: usize = 9;
-/// How long an answer may take before it counts as none.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// How long silence is listened to before it is believed.
-const SILENCE: Duration = Duration::from_millis(500);
 /// How long an answer may take to come back after a repair.
 const RECOVERY: Duration = Duration::from_secs(10);
 const TRANSFER_TIME: Duration = Duration::from_secs(3);
@@ -32,6 +29,7 @@ pub(super) fn play(lab: &Lab, stage: &mut Stage<'_>, interrupt: &Interrupt) -> R
     transfer(lab, stage, interrupt)?;
     death_and_return(lab, stage, interrupt)?;
     transfer_through_death(lab, stage, interrupt)?;
+    policy::act(lab, stage, interrupt)?;
     registry_away(lab, stage, interrupt)
 }
 
@@ -69,9 +67,10 @@ fn ping_matrix(lab: &Lab, stage: &mut Stage<'_>, interrupt: &Interrupt) -> Resul
                 continue;
             }
             let address = lab.address(*to)?;
-            // The first also resolves link addresses; the second is what every later one takes.
-            let first = ping(&netns, address, PATIENCE, interrupt)?;
-            let second = if first.is_some() { ping(&netns, address, PATIENCE, interrupt)? } else { None };
+            // The first also resolves link addresses, and may come before a daemon knows of the pod; the second is what every
+            // later one takes.
+            let first = reaches(lab, *from, *to, PATIENCE, interrupt)?;
+            let second = if first { ping(&netns, address, PATIENCE, interrupt)? } else { None };
             asked += 1;
             answered += u32::from(second.is_some());
             times.extend(second);
@@ -186,29 +185,8 @@ fn start_transfer(lab: &Lab, from: Place, to: Place, duration: Duration) -> Resu
     Transfer::start(&lab.netns(from)?, &lab.netns(to)?, lab.address(to)?, Amount::Time(duration), STALL)
 }
 
-/// Whether one of several pings within `patience` is answered.
-fn reaches(lab: &Lab, from: Place, to: Place, patience: Duration, interrupt: &Interrupt) -> Result<bool, LabError> {
-    const EACH: Duration = Duration::from_millis(100);
-    let (netns, address) = (lab.netns(from)?, lab.address(to)?);
-    Ok(interrupt.wait(patience, || ping(&netns, address, EACH, interrupt))?.is_some())
-}
-
-fn require_reach(lab: &Lab, from: Place, to: Place, patience: Duration, interrupt: &Interrupt) -> Result<(), LabError> {
-    let reached = reaches(lab, from, to, patience, interrupt)?;
-    if reached { Ok(()) } else { Err(claim(format!("{from} gets no answer from {to} within {}", time(patience)))) }
-}
-
-fn pod_of(node: u16) -> Place {
-    Place::Pod { node, pod: 1 }
-}
-
 fn first_pod(node: Node<'_>) -> Place {
     pod_of(node.number())
-}
-
-/// Something the demo says did not hold.
-fn claim(what: String) -> LabError {
-    LabError::Probe(what)
 }
 
 fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {

@@ -4,7 +4,9 @@
 //! takes down what it built and fails.
 
 mod acts;
+mod claims;
 mod figures;
+mod policy;
 mod stage;
 
 use std::time::Instant;
@@ -13,14 +15,15 @@ pub use stage::Stage;
 
 use super::{EphemeralLab, Interrupt, LabError, LabPlan, teardown};
 
-/// Builds the lab of `plan`, shows what it can do on `stage`, and takes it down, also when interrupted.
+/// Builds the lab of `plan`, with policy enforced in it, shows what it can do on `stage`, and takes it down, also when interrupted.
 ///
 /// # Errors
 /// The first claim that does not hold, or whatever kept a step from being taken.
-pub fn demo(plan: LabPlan, stage: &mut Stage<'_>, interrupt: &Interrupt) -> Result<(), LabError> {
+pub fn demo(mut plan: LabPlan, stage: &mut Stage<'_>, interrupt: &Interrupt) -> Result<(), LabError> {
     if plan.nodes < 2 || plan.pods_per_node < 1 {
         return Err(LabError::BadPlan("a demo needs two nodes with a pod each at least".to_owned()));
     }
+    plan.policy.get_or_insert_default();
     let (begin, name) = (Instant::now(), plan.name.clone());
     stage.title(&format!("Felt: {} nodes, {} pods on each, one overlay in user space", plan.nodes, plan.pods_per_node));
     stage.act("Building the network");

@@ -3,6 +3,7 @@
 //! A socket stays in the namespace it was opened in, so probes open theirs there and then work from where they are.
 //! Rates and round-trip times are of this machine; that bytes arrive unharmed is checked, not assumed.
 
+mod door;
 mod echo;
 mod health;
 mod pattern;
@@ -12,6 +13,7 @@ mod transfer;
 
 use std::io;
 
+pub use door::Door;
 pub(super) use health::{is_listening, is_ready};
 pub use ping::ping;
 pub use pinger::{PingReport, Pinger};

@@ -1,0 +1,153 @@
+//! Connections that stand: what changes of policy, restarts and unreadable policies do to them.
+
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use felt::lab::PolicyScope;
+use serde_json::{Value, json};
+
+use crate::ground::{enforce, lab, pods, policy, write};
+use crate::probes::{Probe, connect, exchange};
+use crate::support::{PATIENCE, eventually, lines, metrics, node, note};
+
+/// A connection over which a byte goes back and forth without pause.
+struct Talk {
+    stop: Arc<AtomicBool>,
+    exchanges: Arc<AtomicU64>,
+    thread: JoinHandle<Option<Instant>>,
+}
+
+impl Talk {
+    /// Talks until told to stop, or until an answer does not come within `patience`.
+    fn over(mut stream: TcpStream, patience: Duration) -> Self {
+        stream.set_read_timeout(Some(patience)).unwrap();
+        let (stop, exchanges) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let (ended, count) = (Arc::clone(&stop), Arc::clone(&exchanges));
+        let thread = thread::spawn(move || {
+            let mut last = Instant::now();
+            while !ended.load(Relaxed) {
+                if !exchange(&mut stream) {
+                    return Some(last);
+                }
+                last = Instant::now();
+                count.fetch_add(1, Relaxed);
+                thread::sleep(Duration::from_millis(1));
+            }
+            None
+        });
+        Self { stop, exchanges, thread }
+    }
+
+    fn so_far(&self) -> u64 {
+        self.exchanges.load(Relaxed)
+    }
+
+    /// When it last got an answer, if it broke off.
+    fn broke_off(self) -> Option<Instant> {
+        self.stop.store(true, Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
+/// Lets only the other pod of its own node in.
+fn closed(name: &str) -> Value {
+    policy(name, &json!({"podSelector": {"matchLabels": {"app": name}}, "ingress": [{"ports": [{"port": 443}]}]}))
+}
+
+/// R51, with real connections.
+#[test]
+fn what_a_change_forbids_ends_and_the_rest_goes_on() {
+    let lab = lab("change", PolicyScope::Node);
+    let pods = pods(&lab);
+    let [client, neighbour, server, other] = &pods[..] else { panic!("four pods") };
+    // Long enough that a broken connection is not taken for a slow one.
+    let patience = Duration::from_secs(2);
+    let talk = |to, port| Talk::over(connect(client, to, port).unwrap(), patience);
+    let (doomed, same_host, spared) = (talk(server, 80), talk(neighbour, 80), talk(other, 80));
+    eventually("they talk", PATIENCE, || [&doomed, &same_host, &spared].iter().all(|talk| talk.so_far() > 20).then_some(()));
+
+    let written = Instant::now();
+    enforce(&lab, "change.yaml", &[closed("node2-pod1"), closed("node1-pod2")]);
+    let in_force = Instant::now();
+    eventually("both end", PATIENCE, || (doomed.thread.is_finished() && same_host.thread.is_finished()).then_some(()));
+    for (name, talk) in [("on another node", doomed), ("on the same host", same_host)] {
+        let last = talk.broke_off().expect("it broke off");
+        note(&format!(
+            "{name}: last answer {:?} after the policy was written, {:?} after it was seen to be in force",
+            last.saturating_duration_since(written),
+            last.saturating_duration_since(in_force)
+        ));
+        assert!(last < in_force + Duration::from_millis(100));
+    }
+    assert!(!Probe::Tcp(80).passes(client, server) && !Probe::Tcp(80).passes(client, neighbour));
+    let before = spared.so_far();
+    eventually("the allowed one goes on", PATIENCE, || (spared.so_far() > before + 100).then_some(()));
+
+    enforce(&lab, "change.yaml", &[]);
+    assert!(Probe::Tcp(80).passes(client, server) && Probe::Tcp(80).passes(client, neighbour));
+    assert_eq!(spared.broke_off(), None, "it never missed an answer");
+    let log = lines(&lab.node(2).unwrap().log()).join("\n");
+    let said = |word: &str| log.lines().any(|line| line.contains("flow refused") && line.contains(word));
+    assert!(said("node1-pod1") && said("node2-pod1") && said("NetworkPolicy lab/node2-pod1"), "{log}");
+}
+
+/// R52, with real connections: nothing is known of them after a restart.
+#[test]
+fn a_restart_cuts_no_connection_that_is_allowed() {
+    for scope in [PolicyScope::Overlay, PolicyScope::Node] {
+        let lab = lab("restart", scope);
+        let pods = pods(&lab);
+        let [client, _, server, stranger] = &pods[..] else { panic!("four pods") };
+        // Neither end may be reached by anybody else, nor may the client reach anybody else.
+        let app = |pod: &str| json!({"matchLabels": {"app": pod}});
+        let to_server = json!({"podSelector": app("node2-pod1"), "ingress": [{"from": [{"podSelector": app("node1-pod1")}], "ports": [{"port": 80}]}]});
+        let from_client = json!({
+            "podSelector": app("node1-pod1"), "policyTypes": ["Ingress", "Egress"],
+            "egress": [{"to": [{"podSelector": app("node2-pod1")}], "ports": [{"port": 80}]}]
+        });
+        enforce(&lab, "restart.yaml", &[policy("server", &to_server), policy("client", &from_client)]);
+        let talk = Talk::over(connect(client, server, 80).unwrap(), PATIENCE);
+        eventually("they talk", PATIENCE, || (talk.so_far() > 20).then_some(()));
+        for number in [1, 2] {
+            let victim = lab.node(number).unwrap();
+            victim.kill().unwrap();
+            victim.start().unwrap();
+            victim.wait_ready(&felt::lab::Interrupt::new()).unwrap();
+            let before = talk.so_far();
+            eventually("they talk on", PATIENCE, || (talk.so_far() > before + 20).then_some(()));
+            assert_eq!(metrics(&node(&lab, number)).value("felt_policy_synced"), 1);
+        }
+        assert_eq!(talk.broke_off(), None);
+        assert!(!Probe::Tcp(80).passes(server, client));
+        // The stranger is the server's neighbour.
+        assert_eq!(Probe::Tcp(80).passes(stranger, server), scope == PolicyScope::Overlay);
+    }
+}
+
+#[test]
+fn pods_are_closed_until_every_policy_could_be_read() {
+    let lab = lab("unsynced", PolicyScope::Node);
+    let pods = pods(&lab);
+    let [client, neighbour, server, _] = &pods[..] else { panic!("four pods") };
+    assert!(Probe::Tcp(80).passes(client, server));
+    let node1 = lab.node(1).unwrap();
+    node1.stop().unwrap();
+    write(&lab, "broken.yaml", "kind: NetworkPolicy\nspec: [");
+    node1.start().unwrap();
+    node1.wait_ready(&felt::lab::Interrupt::new()).unwrap();
+    assert!(!Probe::Tcp(80).passes(client, server) && !Probe::Tcp(80).passes(server, client));
+    assert!(!Probe::Tcp(80).passes(client, neighbour));
+    let before = metrics(&node(&lab, 1));
+    assert_eq!((before.value("felt_policy_synced"), before.dropped("policy_unsynced") > 0), (0, true));
+    let log = lines(&node1.log()).join("\n");
+    assert!(log.contains("broken.yaml"), "{log}");
+
+    // Node 2 had read everything before, so what it knew stays in force there.
+    assert_eq!(metrics(&node(&lab, 2)).value("felt_policy_synced"), 1);
+    write(&lab, "broken.yaml", "kind: List\napiVersion: v1\nitems: []");
+    eventually("it opens", PATIENCE, || Probe::Tcp(80).passes(client, server).then_some(()));
+    assert!(Probe::Tcp(80).passes(client, neighbour) && Probe::Ping.passes(server, client));
+}
