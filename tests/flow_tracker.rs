@@ -106,6 +106,7 @@ fn a_stray_packet_opens_nothing_that_policy_refuses() {
         ("the answerer's", &both[..1], false, [REFUSED, NEW, NEW, NEW, SINGLE, REFUSED]),
         ("a stranger's", &[][..], true, [REFUSED; 6]),
         ("what a client sends is no reply:", &both[1..], true, [REFUSED, NEW, REFUSED, REFUSED, REFUSED, REFUSED]),
+        ("what a server sends opens nothing:", &both[1..], false, [NEW, REFUSED, REFUSED, REFUSED, REFUSED, NEW]),
         ("anybody's", &both[..], true, [NEW, NEW, NEW, NEW, SINGLE, NEW]),
     ] {
         for (kind, expected) in kinds.into_iter().zip(expected) {

@@ -453,14 +453,25 @@ fn pods_that_are_not_known_are_refused_or_let_be() {
 #[test]
 fn pods_of_other_nodes_are_judged_there() {
     let mut cluster = cluster();
-    cluster.cluster.set_scope(ours(UnknownPods::Refuse));
+    let of = |node: Option<&str>, own: &str| Scope {
+        node: node.map(str::to_owned),
+        own4: vec![own.parse().unwrap()],
+        own6: Vec::new(),
+        ..ours(UnknownPods::Refuse)
+    };
+    cluster.cluster.set_scope(of(Some("n"), "10.0.0.0/31"));
     cluster.put(network_policy("x/p", "", Some(Vec::new()), None));
     cluster.put(network_policy("y/q", "", None, Some(Vec::new())));
     assert_eq!(cluster.letter(&tcp("10.0.0.3", "10.0.0.1", 80)), 'i');
-    cluster.cluster.set_scope(Scope { node: None, ..ours(UnknownPods::Refuse) });
+    cluster.cluster.set_scope(of(None, "10.0.0.0/31"));
     assert_eq!(cluster.letter(&tcp("10.0.0.3", "10.0.0.1", 80)), 'b');
-    cluster.cluster.set_scope(Scope { node: Some("m".into()), ..ours(UnknownPods::Refuse) });
+    cluster.cluster.set_scope(of(Some("m"), "10.0.0.2/31"));
     assert_eq!(cluster.letter(&tcp("10.0.0.3", "10.0.0.1", 80)), 'e');
+    // Whatever node a pod names, with an address of ours it is here.
+    for node in ["n", "m", "another name of ours"] {
+        cluster.cluster.set_scope(of(Some(node), "10.0.0.0/24"));
+        assert_eq!(cluster.letter(&tcp("10.0.0.3", "10.0.0.1", 80)), 'b', "{node}");
+    }
 }
 
 #[test]

@@ -39,9 +39,10 @@ fn routes(netlink: &Netlink) -> Vec<(RouteType, String, u32, u32)> {
     routes.map(|route| (route.kind, route.to.to_string(), route.table, route.metric.unwrap_or(0))).collect()
 }
 
-fn expected_rules(device: &str, subnet: &str) -> [String; 4] {
+fn expected_rules(device: &str, subnet: &str) -> [String; 5] {
     [
-        "99: iif lo lookup main".to_owned(),
+        format!("99: from {subnet} iif lo lookup main"),
+        format!("99: to {subnet} iif lo lookup main"),
         format!("100: iif {device} lookup main"),
         format!("101: from {subnet} lookup 8285"),
         format!("102: to {subnet} lookup 8285"),
@@ -179,13 +180,13 @@ fn the_way_out_of_the_tun_is_open_before_anything_is_sent_in_and_until_nothing_i
             told.collect()
         };
         scope.ensure(netlink).unwrap();
-        assert_eq!(told(), ["+99", "+100", "+101", "+102"]);
+        assert_eq!(told(), ["+99", "+99", "+100", "+101", "+102"]);
         // New pods are covered before the old ones are let go.
         let moved = NodeScope { subnets: vec![net("10.5.2.0/24")], ..scope.clone() };
         moved.ensure(netlink).unwrap();
-        assert_eq!(told(), ["+101", "+102", "-102", "-101"]);
+        assert_eq!(told(), ["+99", "+99", "+101", "+102", "-102", "-101", "-99", "-99"]);
         NodeScope::remove("felt0", netlink).unwrap();
-        assert_eq!(told(), ["-102", "-101", "-100", "-99"]);
+        assert_eq!(told(), ["-102", "-101", "-100", "-99", "-99"]);
     });
 }
 

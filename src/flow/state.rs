@@ -88,6 +88,12 @@ impl State {
         Self(if cut { seen.0 | CUT } else { seen.0 & !CUT })
     }
 
+    /// Whether the opener is known to be there.
+    #[inline]
+    pub(super) fn assured(self) -> bool {
+        self.0 & ASSURED != 0
+    }
+
     #[inline]
     pub(super) fn is_cut(self) -> bool {
         self.0 & CUT != 0

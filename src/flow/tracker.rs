@@ -5,8 +5,8 @@
 //!   or guessed, ever lets a connection be opened that policy refuses.
 //! * A TCP segment in mid-stream without an entry, after a restart or a long silence, is judged in its own direction and as a
 //!   reply, and goes on if either is allowed; a SYN+ACK is judged as a reply only. The flow is picked up, never opened, by it
-//!   (field report R52). Clients use high ports, servers low ones: where the ports tell who is which, what a client sends is no
-//!   reply, and a flow of which both is allowed is the client's.
+//!   (field report R52). Clients use high ports, servers low ones: where the ports tell who is which, only a flow that the client
+//!   may open goes on.
 //! * Of everything else a packet without an entry is the first of a flow. An answer that comes too late is refused.
 //! * When policy has changed, a flow is judged again with its next packet, in the direction in which it was opened; in both, if
 //!   nothing tells which that is. A TCP flow that ends so is remembered as such: its ends go on sending, and from the side that
@@ -254,10 +254,11 @@ impl Tracker {
                     Some(opened) => (opened, Opening::Opened),
                     None => (true, Opening::PickedUp),
                 },
-                (Ok(()), Err(_)) => (true, Opening::Opened),
+                // What looks like a server's is no client's, or a flow that policy ends would come back from its other end.
+                (Ok(()), Err(_)) if source_opened != Some(false) => (true, Opening::Opened),
                 // What looks like a client's is no server's, or pods that may open nothing could still send whatever they like.
                 (Err(_), Ok(())) if source_opened != Some(true) => (false, Opening::Opened),
-                (Err(reason), _) => return Err(refused(reason)),
+                (Err(reason), _) | (_, Err(reason)) => return Err(refused(reason)),
             }
         };
         let opener = if from_opener { key } else { &back };

@@ -53,7 +53,7 @@ pub fn letter_here(objects: &[Value], here: &Here, from: IpAddr, to: IpAddr, pro
     let has_covered =
         |pod: &Value| list(&pod["status"]["podIPs"]).iter().any(|entry| covers(text(&entry["ip"]).parse().unwrap()));
     // A pod that is not yet said to be on a node is known by its addresses.
-    let judged = |pod: &Value| node_of(pod) == here.node || (node_of(pod).is_empty() && has_covered(pod));
+    let judged = |pod: &Value| node_of(pod) == here.node || has_covered(pod);
     let is_unknown = |address| {
         let known = of_kind(objects, "Node").any(|node| addresses_of_node(node).contains(&address));
         covers(address) && !known && pod_at(objects, address).is_none()

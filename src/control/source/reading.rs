@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Complaint;
 use super::documents::{self, Document, DocumentError, Format};
 use crate::policy::manifest::{self, ManifestError, Read};
-use crate::policy::model::{Object, ObjectId};
+use crate::policy::model::{Object, ObjectId, PolicyKind};
 
 /// How deep lists may lie in lists.
 const DEEPEST_LIST: usize = 4;
@@ -135,9 +135,27 @@ fn take_apart(mut value: Value, deeper: usize, take: &mut impl FnMut(Value)) {
     }
 }
 
+/// What stands in for a policy of which nothing but its name can be read; `None` for what is no policy.
+pub fn closed(id: &ObjectId) -> Option<Object> {
+    let ObjectId::Policy { kind, namespace, name } = id else { return None };
+    let group = match kind {
+        PolicyKind::NetworkPolicy => "networking.k8s.io/v1",
+        PolicyKind::ClusterNetworkPolicy => "policy.networking.k8s.io/v1alpha2",
+        PolicyKind::AdminNetworkPolicy | PolicyKind::BaselineAdminNetworkPolicy => "policy.networking.k8s.io/v1alpha1",
+    };
+    // As a manifest with a spec that is none, which is read as what lets least through.
+    let metadata = json!({ "namespace": namespace, "name": name });
+    let manifest = json!({ "apiVersion": group, "kind": kind.as_str(), "metadata": metadata, "spec": "unreadable" });
+    match manifest::read(&manifest).pop() {
+        Some(Ok(Read::Object { object, .. })) if object.id() == *id => Some(object),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::model::{Action, Rule};
 
     const LIST: &str = "apiVersion: v1
 kind: NamespaceList
@@ -205,5 +223,25 @@ items:
         ] {
             assert_eq!(format_of(Path::new(name)), format, "{name}");
         }
+    }
+
+    #[test]
+    fn a_policy_stands_closed_for_what_cannot_be_read_of_it() {
+        let id = |kind, namespace: &str| ObjectId::Policy { kind, namespace: namespace.into(), name: "p".into() };
+        let kinds = [
+            id(PolicyKind::NetworkPolicy, "web"),
+            id(PolicyKind::ClusterNetworkPolicy, ""),
+            id(PolicyKind::AdminNetworkPolicy, ""),
+            ObjectId::Policy { kind: PolicyKind::BaselineAdminNetworkPolicy, namespace: String::new(), name: "default".into() },
+        ];
+        for id in kinds {
+            let Some(Object::Policy(policy)) = closed(&id) else { panic!("{id}") };
+            assert_eq!(Object::Policy(policy.clone()).id(), id);
+            let accepts = |rules: &Option<Vec<Rule>>| {
+                rules.as_ref().is_none_or(|rules| rules.iter().any(|rule| rule.action != Action::Deny))
+            };
+            assert!(!accepts(&policy.ingress) && !accepts(&policy.egress), "{policy:?}");
+        }
+        assert_eq!(closed(&ObjectId::Namespace("web".into())), None);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::reading::read_body;
+use super::reading::{closed, read_body};
 use super::{AHEAD, Complaint, PolicySource, SourceNews, SourceReport};
 use crate::control::registry::{PolicyEntry, PolicyEvent, PolicyStore, PolicyUpdate};
 use crate::policy::Change;
@@ -108,9 +108,17 @@ impl Known {
                 Some(object)
             }
             Err(error) => {
-                let follows = if held.object.is_some() { "as it was before stays in force" } else { "is not in force" };
+                let stays = held.object.is_some();
+                // Its key names a policy that somebody has put there: without it, pods would be open that it may close.
+                let instead = if stays { None } else { closed(&id) };
+                let follows = match (stays, &instead) {
+                    (true, _) => "as it was before stays in force",
+                    (false, Some(_)) => "closes whatever it may be about",
+                    (false, None) => "is not in force",
+                };
                 complaints.push(Complaint::error(&self.place, format!("{error}; {id} {follows}")));
-                None
+                held.object = held.object.take().or_else(|| instead.clone());
+                instead
             }
         }
     }
@@ -119,6 +127,7 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::model::PolicyKind;
 
     fn entry(name: &str, body: &str) -> PolicyEntry {
         PolicyEntry { id: ObjectId::Namespace(name.into()), body: body.into() }
@@ -159,6 +168,18 @@ mod tests {
         assert_eq!((label(&again.news, 0).as_str(), again.complaints), ("1", vec![]));
         let mended = known.take(PolicyUpdate::Events(vec![PolicyEvent::Put(namespace("a", "2"))]));
         assert_eq!(label(&mended.news, 0), "2");
+    }
+
+    #[test]
+    fn a_policy_that_was_never_read_closes_until_it_is() {
+        let id = ObjectId::Policy { kind: PolicyKind::NetworkPolicy, namespace: "web".into(), name: "p".into() };
+        let mut known = known();
+        let report = known.take(PolicyUpdate::Snapshot(vec![PolicyEntry { id: id.clone(), body: "{".into() }]));
+        let SourceNews::Snapshot(objects) = &report.news else { panic!() };
+        assert!(objects.len() == 1 && objects[0].id() == id, "{objects:?}");
+        assert!(report.complaints[0].text.ends_with("closes whatever it may be about"), "{:?}", report.complaints);
+        let report = known.take(PolicyUpdate::Events(vec![PolicyEvent::Deleted(id.clone())]));
+        assert_eq!(report.news, SourceNews::Changes(vec![Change::Delete(id)]));
     }
 
     #[test]

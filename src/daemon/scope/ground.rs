@@ -30,7 +30,8 @@ impl NodeScope {
         let each = |subnet: &IpNetwork| {
             let rule = |priority| Rule::new(subnet.is_ipv6(), priority).protocol(PROTOCOL);
             [
-                rule(HOST).input(LOOPBACK),
+                rule(HOST).input(LOOPBACK).from(*subnet),
+                rule(HOST).input(LOOPBACK).to(*subnet),
                 rule(JUDGED).input(&self.device),
                 rule(FROM_PODS).from(*subnet).table(TABLE),
                 rule(TO_PODS).to(*subnet).table(TABLE),
@@ -62,7 +63,10 @@ impl NodeScope {
 /// Whether a rule is ours, now or from an earlier run; `device` is the name of the TUN.
 pub(super) fn is_our_rule(rule: &Rule, device: &str) -> bool {
     let judged = |rule: &Rule| rule.does_as(&Rule::new(rule.ipv6, JUDGED).input(device));
-    let host = |rule: &Rule| rule.does_as(&Rule::new(rule.ipv6, HOST).input(LOOPBACK));
+    let host = |rule: &Rule| {
+        let any = Rule { from: None, to: None, ..rule.clone() };
+        any.does_as(&Rule::new(rule.ipv6, HOST).input(LOOPBACK))
+    };
     match rule.protocol {
         Some(protocol) => protocol == PROTOCOL,
         // A kernel that does not keep it.
@@ -99,13 +103,14 @@ mod tests {
     fn the_rules_are_those_of_the_design() {
         let rules: Vec<String> = scope(&["10.5.1.0/24"]).rules().iter().map(Rule::to_string).collect();
         let expected = [
-            "99: iif lo lookup main",
+            "99: from 10.5.1.0/24 iif lo lookup main",
+            "99: to 10.5.1.0/24 iif lo lookup main",
             "100: iif felt0 lookup main",
             "101: from 10.5.1.0/24 lookup 8285",
             "102: to 10.5.1.0/24 lookup 8285",
         ];
         assert_eq!(rules, expected);
-        assert_eq!(scope(&["10.5.1.0/24", "fd00::/64"]).rules().iter().filter(|rule| rule.ipv6).count(), 4);
+        assert_eq!(scope(&["10.5.1.0/24", "fd00::/64"]).rules().iter().filter(|rule| rule.ipv6).count(), 5);
         assert!(scope(&[]).rules().is_empty() && scope(&[]).routes().is_empty());
     }
 

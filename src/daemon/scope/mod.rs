@@ -1,7 +1,8 @@
 //! Policy scope `node`: all traffic of local pods goes through the TUN, by policy routing alone.
 //!
 //! ```text
-//!  99: iif lo            lookup main    the host's own packets, and reverse-path checks
+//!  99: from <pod subnet> iif lo lookup main    what the host itself sends to pods, and reverse-path checks
+//!  99: to <pod subnet>   iif lo lookup main
 //! 100: iif <tun>         lookup main    packets already judged
 //! 101: from <pod subnet> lookup 8285    default dev <tun>, or else nowhere
 //! 102: to <pod subnet>   lookup 8285

@@ -197,14 +197,15 @@ impl Compiler {
     }
 }
 
-/// Whether a pod's flows are judged here: it runs on our node, or it may, for all that is known.
+/// Whether a pod's flows are judged here: it runs on our node, or has an address of ours. Then it is here whatever it says:
+/// its node may have another name there than here, or have lost its subnet to us.
 fn is_judged(pod: &Pod, scope: &Scope) -> bool {
     let Some(node) = &scope.node else { return true };
     let is_ours = |address: &IpAddr| match address {
         IpAddr::V4(address) => scope.own4.iter().any(|own| own.contains(*address)),
         IpAddr::V6(address) => scope.own6.iter().any(|own| own.contains(*address)),
     };
-    pod.node == *node || (pod.node.is_empty() && pod.addresses.iter().any(is_ours))
+    pod.node == *node || pod.addresses.iter().any(is_ours)
 }
 
 fn ports_of(pod: &Pod) -> Arc<[PodPort]> {

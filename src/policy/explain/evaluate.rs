@@ -69,7 +69,7 @@ impl Evaluation<'_> {
             return refused.then_some(Cause::UnknownPod);
         };
         if self.scope.node.as_ref().is_some_and(|node| pod.node != *node)
-            && !(pod.node.is_empty() && pod.addresses.iter().any(|address| self.is_ours(*address)))
+            && !pod.addresses.iter().any(|address| self.is_ours(*address))
         {
             return allowed(Step::JudgedElsewhere(pod.node.clone()));
         }

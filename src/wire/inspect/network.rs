@@ -68,6 +68,9 @@ impl<'a> Network<'a> {
             return Err(Unfit::Malformed);
         }
         let payload = bytes.get(header_len..here).ok_or(Unfit::Malformed)?;
+        if header_len > header.len() && is_source_routed(bytes.get(header.len()..header_len).unwrap_or_default()) {
+            return Err(Unfit::SourceRouted);
+        }
         let address = |at: usize| {
             let bytes = header.get(at..).and_then(|bytes| bytes.first_chunk::<4>());
             v4_bits(bytes.copied().unwrap_or_default().into())
@@ -153,5 +156,27 @@ impl Fragment {
             return Err(Unfit::Malformed);
         }
         Ok(Self { id, offset, bytes })
+    }
+}
+
+/// Whether IPv4 options name stops to come (RFC 791: loose and strict source routes). Anything that is no list of options may be
+/// one to somebody else.
+#[cold]
+fn is_source_routed(options: &[u8]) -> bool {
+    const END: u8 = 0;
+    const NOTHING: u8 = 1;
+    const LOOSE: u8 = 131;
+    const STRICT: u8 = 137;
+    let mut left = options;
+    loop {
+        left = match left {
+            [] | [END, ..] => return false,
+            [NOTHING, rest @ ..] => rest,
+            [LOOSE | STRICT, ..] | [_] => return true,
+            [_, length, ..] => match left.get(usize::from(*length).max(2)..) {
+                Some(rest) => rest,
+                None => return true,
+            },
+        };
     }
 }

@@ -365,3 +365,28 @@ proptest! {
         prop_assert!(bytes.len() >= 20 || found == Inspected::Unfit(Unfit::Malformed));
     }
 }
+
+#[test]
+fn ipv4_options_that_name_stops_are_not_let_through() {
+    let with = |options: &[u8]| {
+        let mut options = options.to_vec();
+        options.resize(options.len().next_multiple_of(4), 0);
+        let mut packet = vec![0; 20];
+        packet[0] = 0x45 + u8::try_from(options.len() / 4).unwrap();
+        packet[3] = u8::try_from(20 + options.len() + 8).unwrap();
+        (packet[8], packet[9]) = (64, 17);
+        (packet[12], packet[16]) = (10, 10);
+        packet.extend(options);
+        packet.extend([0, 1, 0, 2, 0, 8, 0, 0]);
+        inspect(&packet)
+    };
+    let routed = Inspected::Unfit(Unfit::SourceRouted);
+    for stops in
+        [&[131, 7, 4, 1, 2, 3, 4][..], &[137, 7, 4, 1, 2, 3, 4], &[1, 1, 7, 3, 4, 131, 3, 4], &[7, 40, 4, 0], &[1, 1, 1, 7]]
+    {
+        assert_eq!(with(stops), routed, "{stops:?}");
+    }
+    for others in [&[1, 1, 1, 1][..], &[0, 131, 3, 4], &[7, 7, 4, 1, 2, 3, 4], &[148, 4, 0, 0]] {
+        assert!(matches!(with(others), Inspected::Flow { .. }), "{others:?}");
+    }
+}

@@ -152,7 +152,6 @@ impl Known {
                 return false;
             }
         };
-        self.parsed = true;
         let mut before = std::mem::take(&mut self.objects);
         let mut keeps_all = false;
         for item in items {
@@ -175,6 +174,8 @@ impl Known {
                 Outcome::Unreadable { id: None, .. } => keeps_all = true,
             }
         }
+        // Of what cannot be told, nobody knows whom it would close: until the file has been read without it, nothing is open.
+        self.parsed |= !keeps_all;
         if keeps_all {
             for (id, object) in before {
                 self.objects.entry(id).or_insert(object);
