@@ -7,7 +7,8 @@
 //!   reply, and goes on if either is allowed; a SYN+ACK is judged as a reply only. The flow is picked up, never opened, by it
 //!   (field report R52). Clients use high ports, servers low ones: where the ports tell who is which, only a flow that the client
 //!   may open goes on.
-//! * Of everything else a packet without an entry is the first of a flow. An answer that comes too late is refused.
+//! * Of everything else a packet without an entry is the first of a flow. An answer that comes too late is refused; so is an ICMP
+//!   answer to nothing, unless policy would let it be sent unasked. It never opens a flow.
 //! * When policy has changed, a flow is judged again with its next packet, in the direction in which it was opened; in both, if
 //!   nothing tells which that is. A TCP flow that ends so is remembered as such: its ends go on sending, and from the side that
 //!   policy leaves open it would be picked up again. Until it is silent, or allowed again, each of its packets is judged anew.
@@ -114,6 +115,10 @@ impl Tracker {
         match inspected {
             Inspected::Flow { key, tcp, first_fragment } => {
                 let judged = self.flow(now, key, *tcp, version, &mut judge);
+                self.settle(now, first_fragment.as_ref(), version, judged)
+            }
+            Inspected::Answer { key, first_fragment } => {
+                let judged = self.answer(now, key, version, &mut judge);
                 self.settle(now, first_fragment.as_ref(), version, judged)
             }
             Inspected::Message { key, first_fragment } => {
@@ -271,6 +276,22 @@ impl Tracker {
             self.table.touch(&hit, now, Some(flags));
         }
         Ok(Passed::New(inserted))
+    }
+
+    /// An answer to an ICMP query goes with the query's flow, else it is a message like any other.
+    fn answer<R>(
+        &self,
+        now: Moment,
+        key: &FlowKey,
+        version: u64,
+        judge: &mut impl FnMut(&FlowKey) -> Result<(), R>,
+    ) -> Judged<R> {
+        let Some(hit) = self.table.find(key, now) else {
+            return judge(key).map(|()| Passed::Single).map_err(refused);
+        };
+        let passed = self.known(now, &hit, key, version, judge)?;
+        self.table.touch(&hit, now, None);
+        Ok(passed)
     }
 
     /// An ICMP error goes with the flow it is about, else it is a message like any other. It prolongs nothing.

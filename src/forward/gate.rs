@@ -144,6 +144,7 @@ impl Gate {
 fn flow_of(inspected: &Inspected) -> Option<(FlowKey, bool)> {
     match inspected {
         Inspected::Flow { key, tcp, .. } => Some((*key, tcp.is_none_or(TcpFlags::opens))),
+        Inspected::Answer { key, .. } => Some((*key, false)),
         Inspected::Message { key, .. } | Inspected::IcmpError { key, .. } => Some((*key, true)),
         Inspected::LaterFragment { .. } | Inspected::Neighbour | Inspected::Unfit(_) => None,
     }

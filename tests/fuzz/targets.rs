@@ -140,7 +140,9 @@ pub fn coalesce(data: &[u8]) {
 pub fn inspect(data: &[u8]) {
     let found = inspected(data);
     match found {
-        Inspected::Flow { key, first_fragment, .. } | Inspected::Message { key, first_fragment } => {
+        Inspected::Flow { key, first_fragment, .. }
+        | Inspected::Answer { key, first_fragment }
+        | Inspected::Message { key, first_fragment } => {
             let of = |id: felt::wire::inspect::FragmentId| (id.source, id.destination) == (key.source, key.destination);
             assert!(first_fragment.is_none_or(|first| of(first.id) && usize::from(first.bytes) < data.len()));
         }

@@ -5,7 +5,7 @@ use crate::net::{FlowKey, Protocol};
 /// What a packet is to policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inspected {
-    /// A packet of a flow; a reply has the reversed key.
+    /// A packet of a flow; a reply has the reversed key. An ICMP query has numbers of its own in place of ports.
     Flow {
         /// The direction it goes in.
         key: FlowKey,
@@ -14,8 +14,16 @@ pub enum Inspected {
         /// What later fragments of the same datagram are known by, if there will be any.
         first_fragment: Option<FirstFragment>,
     },
-    /// An ICMP message that is neither echo nor an error about a packet: it has no answer that could be told from any other
-    /// message, so it belongs to no flow and is judged for itself. A redirect is one.
+    /// The answer to an ICMP query, such as an echo reply: of the flow that its query opened, if there is one. It opens none
+    /// itself, or the other end could ask within it what policy lets it answer only.
+    Answer {
+        /// The direction it goes in: the reverse of its query's.
+        key: FlowKey,
+        /// What later fragments of the same datagram are known by, if there will be any.
+        first_fragment: Option<FirstFragment>,
+    },
+    /// An ICMP message that is neither query nor answer nor an error about a packet: it has no answer that could be told from any
+    /// other message, so it belongs to no flow and is judged for itself. A redirect is one.
     Message {
         /// From whom to whom; the ports are 0.
         key: FlowKey,
@@ -133,7 +141,9 @@ impl Inspected {
     #[must_use]
     pub const fn destination(&self) -> Option<u128> {
         match self {
-            Self::Flow { key, .. } | Self::Message { key, .. } | Self::IcmpError { key, .. } => Some(key.destination),
+            Self::Flow { key, .. } | Self::Answer { key, .. } | Self::Message { key, .. } | Self::IcmpError { key, .. } => {
+                Some(key.destination)
+            }
             Self::LaterFragment { id, .. } => Some(id.destination),
             Self::Neighbour | Self::Unfit(_) => None,
         }

@@ -22,6 +22,15 @@ fn flow(key: FlowKey) -> Inspected {
     Inspected::Flow { key, tcp: None, first_fragment: None }
 }
 
+/// The flow of a query of that type, as its asker's direction.
+fn query(protocol: Protocol, kind: u16, identifier: u16, from: &str, to: &str) -> FlowKey {
+    key(protocol, (from, 0x8000 | identifier >> 1), (to, kind << 1 | identifier & 1))
+}
+
+fn answer(query: FlowKey) -> Inspected {
+    Inspected::Answer { key: query.reversed(), first_fragment: None }
+}
+
 fn message(key: FlowKey) -> Inspected {
     Inspected::Message { key, first_fragment: None }
 }
@@ -98,18 +107,18 @@ fn echo_and_its_reply_are_one_flow() {
         PacketBuilder::ipv4(from, to, 64).icmpv4(kind).write(&mut bytes, b"ping").unwrap();
         inspect(&bytes)
     };
-    let request = key(Protocol::ICMP, (A, 4711), (B, 4711));
+    let request = query(Protocol::ICMP, 8, 4711, A, B);
     assert_eq!(v4(Icmpv4Type::EchoRequest(echo), A, B), flow(request));
-    assert_eq!(v4(Icmpv4Type::EchoReply(echo), B, A), flow(request.reversed()));
+    assert_eq!(v4(Icmpv4Type::EchoReply(echo), B, A), answer(request));
     let v6 = |kind: Icmpv6Type, from: &str, to: &str| {
         let [from, to] = [from, to].map(|text| text.parse::<std::net::Ipv6Addr>().unwrap().octets());
         let mut bytes = Vec::new();
         PacketBuilder::ipv6(from, to, 64).icmpv6(kind).write(&mut bytes, b"ping").unwrap();
         inspect(&bytes)
     };
-    let request = key(Protocol::ICMPV6, (A6, 4711), (B6, 4711));
+    let request = query(Protocol::ICMPV6, 128, 4711, A6, B6);
     assert_eq!(v6(Icmpv6Type::EchoRequest(echo), A6, B6), flow(request));
-    assert_eq!(v6(Icmpv6Type::EchoReply(echo), B6, A6), flow(request.reversed()));
+    assert_eq!(v6(Icmpv6Type::EchoReply(echo), B6, A6), answer(request));
 }
 
 /// An ICMP message of that type around those bytes.
@@ -125,8 +134,8 @@ fn errors_name_the_flow_they_are_about() {
     for kind in [3, 11, 12] {
         assert_eq!(of(kind, quote), Inspected::IcmpError { key: outer, quoted: sent }, "{kind}");
     }
-    // Source quench and redirect are not let through as related; others are questions and answers.
-    for kind in [4, 5, 9, 13, 14] {
+    // Source quench and redirect are not let through as related; others belong to nothing.
+    for kind in [4, 5, 9, 10, 15, 16] {
         assert_eq!(of(kind, quote), message(outer), "{kind}");
     }
     assert_eq!(
@@ -135,7 +144,7 @@ fn errors_name_the_flow_they_are_about() {
     );
     let mut ping = icmp(8, &[]);
     ping[5] = 9;
-    let quoted = key(Protocol::ICMP, (A, 9), (B, 9));
+    let quoted = query(Protocol::ICMP, 8, 9, A, B);
     assert_eq!(of(11, &v4(A, B, 1, 0, false, &ping)), Inspected::IcmpError { key: outer, quoted });
     for (name, quote) in [
         ("about an error", v4(A, B, 1, 0, false, &icmp(3, &[]))),
@@ -288,8 +297,8 @@ fn groups_are_groups_of_either_family() {
     }
 }
 
-/// What etherparse makes of it, if that is a whole TCP or UDP packet.
-fn second_opinion(bytes: &[u8]) -> Option<FlowKey> {
+/// What etherparse makes of it, if that is a whole TCP or UDP packet or an echo: its flow, and whether it is an answer.
+fn second_opinion(bytes: &[u8]) -> Option<(FlowKey, bool)> {
     use etherparse::{NetSlice, TransportSlice};
     let sliced = SlicedPacket::from_ip(bytes).ok()?;
     let ends: [IpAddr; 2] = match sliced.net? {
@@ -297,20 +306,27 @@ fn second_opinion(bytes: &[u8]) -> Option<FlowKey> {
         NetSlice::Ipv6(ip) => [ip.header().source_addr().into(), ip.header().destination_addr().into()],
         NetSlice::Arp(_) => return None,
     };
-    let (protocol, ports) = match sliced.transport? {
+    let asking = |kind: u16, id: u16| [0x8000 | id >> 1, kind << 1 | id & 1];
+    let answering = |kind, id| {
+        let [asking, answering] = asking(kind, id);
+        [answering, asking]
+    };
+    let (protocol, ports, answers) = match sliced.transport? {
         TransportSlice::Igmp(_) => return None,
-        TransportSlice::Tcp(tcp) => (Protocol::TCP, [tcp.source_port(), tcp.destination_port()]),
-        TransportSlice::Udp(udp) => (Protocol::UDP, [udp.source_port(), udp.destination_port()]),
+        TransportSlice::Tcp(tcp) => (Protocol::TCP, [tcp.source_port(), tcp.destination_port()], false),
+        TransportSlice::Udp(udp) => (Protocol::UDP, [udp.source_port(), udp.destination_port()], false),
         TransportSlice::Icmpv4(icmp) => match icmp.icmp_type() {
-            Icmpv4Type::EchoRequest(echo) | Icmpv4Type::EchoReply(echo) => (Protocol::ICMP, [echo.id; 2]),
+            Icmpv4Type::EchoRequest(echo) => (Protocol::ICMP, asking(8, echo.id), false),
+            Icmpv4Type::EchoReply(echo) => (Protocol::ICMP, answering(8, echo.id), true),
             _ => return None,
         },
         TransportSlice::Icmpv6(icmp) => match icmp.icmp_type() {
-            Icmpv6Type::EchoRequest(echo) | Icmpv6Type::EchoReply(echo) => (Protocol::ICMPV6, [echo.id; 2]),
+            Icmpv6Type::EchoRequest(echo) => (Protocol::ICMPV6, asking(128, echo.id), false),
+            Icmpv6Type::EchoReply(echo) => (Protocol::ICMPV6, answering(128, echo.id), true),
             _ => return None,
         },
     };
-    Some(FlowKey::new(protocol, (ends[0], ports[0]), (ends[1], ports[1])))
+    Some((FlowKey::new(protocol, (ends[0], ports[0]), (ends[1], ports[1])), answers))
 }
 
 proptest! {
@@ -346,8 +362,9 @@ proptest! {
             v4(A, B, transport, 0, false, &transport_bytes)
         };
         match (second_opinion(&packet), inspect(&packet)) {
-            (Some(theirs), Inspected::Flow { key, first_fragment: None, .. }) => prop_assert_eq!(key, theirs),
-            (Some(theirs), ours) => prop_assert!(false, "{ours:?} {theirs}"),
+            (Some(theirs), Inspected::Flow { key, first_fragment: None, .. }) => prop_assert_eq!((key, false), theirs),
+            (Some(theirs), Inspected::Answer { key, first_fragment: None }) => prop_assert_eq!((key, true), theirs),
+            (Some(theirs), ours) => prop_assert!(false, "{ours:?} {theirs:?}"),
             (None, ours) => prop_assert!(
                 !matches!(ours, Inspected::Flow { key, .. } if key.protocol.has_ports()) && !matches!(ours, Inspected::Unfit(_)),
                 "{ours:?}"

@@ -16,6 +16,11 @@ const SCTP_LEN: usize = 12;
 const SCTP_FIRST: usize = 8;
 /// Bytes that every ICMP message has.
 const ICMP_LEN: usize = 8;
+/// Types of ICMP messages that ask, and of their answers; both carry an identifier in the same place. Echo and timestamp
+/// (RFC 792), and extended echo (RFC 8335).
+const QUERIES: [(u8, u8); 3] = [(8, 0), (13, 14), (42, 43)];
+/// The same for IPv6: echo (RFC 4443), and extended echo.
+const QUERIES_V6: [(u8, u8); 2] = [(128, 129), (160, 161)];
 
 /// Finds out what a packet is to policy.
 #[inline]
@@ -59,8 +64,12 @@ fn look_at_icmp(network: &Network<'_>, first_fragment: Option<FirstFragment>) ->
     let Some((&[kind, ..], rest)) = network.payload.split_first_chunk::<ICMP_LEN>() else {
         return Inspected::Unfit(Unfit::NoTransport);
     };
-    if let Some(key) = echo(network) {
-        return Inspected::Flow { key, tcp: None, first_fragment };
+    if let Some((key, answers)) = query(network) {
+        return if answers {
+            Inspected::Answer { key, first_fragment }
+        } else {
+            Inspected::Flow { key, tcp: None, first_fragment }
+        };
     }
     if network.v6 && matches!(kind, 133..=137) && first_fragment.is_none() {
         return Inspected::Neighbour;
@@ -83,18 +92,24 @@ fn quoted(bytes: &[u8], error: &Network<'_>) -> Option<FlowKey> {
     }
     match quoted.protocol {
         protocol if protocol.has_ports() => (quoted.payload.len() >= 4).then(|| with_ports(&quoted)),
-        protocol if is_icmp(&quoted, protocol) => echo(&quoted),
+        protocol if is_icmp(&quoted, protocol) => query(&quoted).map(|(key, _)| key),
         _ => Some(key(&quoted, 0, 0)),
     }
 }
 
-/// The flow of an echo request or reply: the identifier in both ports, so that they are each other's reverse.
+/// The flow of an ICMP query or its answer, and whether it is an answer.
+///
+/// The identifier and what is asked stand in for ports, such that the key of an answer is the reverse of its query's, and no
+/// query's key is the reverse of any other's: the port of who asks is at least `0x8000`, the other one's is below.
 #[inline]
-fn echo(network: &Network<'_>) -> Option<FlowKey> {
+fn query(network: &Network<'_>) -> Option<(FlowKey, bool)> {
     let &[kind, _, _, _, high, low, ..] = network.payload.first_chunk::<ICMP_LEN>()?;
-    let is_echo = if network.v6 { matches!(kind, 128 | 129) } else { matches!(kind, 0 | 8) };
+    let queries = if network.v6 { &QUERIES_V6[..] } else { &QUERIES };
+    let &(asked, _) = queries.iter().find(|(query, answer)| kind == *query || kind == *answer)?;
     let identifier = u16::from_be_bytes([high, low]);
-    is_echo.then(|| key(network, identifier, identifier))
+    let (asking, answering) = (0x8000 | identifier >> 1, u16::from(asked) << 1 | identifier & 1);
+    let answers = kind != asked;
+    Some((if answers { key(network, answering, asking) } else { key(network, asking, answering) }, answers))
 }
 
 #[inline]
