@@ -359,7 +359,7 @@ fn every_drop_reason_of_policy_can_happen() {
     assert!(!node.goes(cut_short));
     assert!(!node.goes(fragment(FREE, FRIEND, 1, 0, &[0; 4], true)));
     assert!(!node.goes(fragment(FREE, FRIEND, 2, 1480, &[0; 64], false)));
-    let closed = Arc::new(Policies::closed(&scope()));
+    let closed = Arc::new(Policies::closed(&scope(), 1));
     node.outward.gate().unwrap().follow(Arc::clone(&closed));
     node.inward.gate().unwrap().follow(closed);
     assert!(!node.goes(udp((FREE, 1), (FRIEND, 53))));

@@ -79,6 +79,14 @@ impl Cluster {
         self.scope = scope;
     }
 
+    /// Makes the next snapshot newer than `version`, though nothing may have changed: another's snapshot of that version has been
+    /// in force since the last.
+    pub fn outdate(&mut self, version: u64) {
+        if version > self.version {
+            (self.version, self.last) = (version, None);
+        }
+    }
+
     /// The snapshot of what is known now: the last one, if nothing has changed since.
     pub fn compile(&mut self) -> Arc<Policies> {
         if let Some(last) = self.last.as_ref().filter(|_| self.news.is_empty()) {
@@ -122,6 +130,18 @@ mod tests {
             ingress: Some(vec![Rule { name: String::new(), action: Action::Accept, peers, ports: None }]),
             egress: None,
         }
+    }
+
+    #[test]
+    fn a_snapshot_is_newer_than_what_was_in_force_meanwhile() {
+        let mut cluster = Cluster::default();
+        let first = cluster.compile();
+        cluster.outdate(first.version());
+        assert!(Arc::ptr_eq(&first, &cluster.compile()), "nobody else's was in force");
+        cluster.outdate(7);
+        assert_eq!([cluster.compile().version(), cluster.compile().version()], [8, 8]);
+        cluster.outdate(3);
+        assert_eq!(cluster.compile().version(), 8);
     }
 
     #[test]

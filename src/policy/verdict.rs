@@ -67,13 +67,15 @@ pub enum Cause {
 
 impl Policies {
     /// Before anything is known: what our pods send is refused, and what comes to them, but for what the host itself sends.
+    ///
+    /// `version` is to be above that of every snapshot in force before, or flows that were allowed then would go on; the
+    /// snapshot after it has to be [newer](super::Cluster::outdate).
     #[must_use]
-    pub fn closed(scope: &Scope) -> Self {
-        Self { state: State::Unsynced, ours: Ours::new(scope), ..Self::default() }
+    pub fn closed(scope: &Scope, version: u64) -> Self {
+        Self { version, state: State::Unsynced, ours: Ours::new(scope), ..Self::default() }
     }
 
-    /// Grows with each snapshot of one [`Cluster`](super::Cluster); a flow judged under another is to be judged again. 0 where
-    /// there is no cluster.
+    /// Grows with each snapshot in force; a flow judged under another is to be judged again. 0 where there is no cluster.
     #[inline]
     #[must_use]
     pub fn version(&self) -> u64 {

@@ -3,6 +3,8 @@
 
 mod counter;
 mod publish;
+mod retired;
 
 pub use counter::Counter;
 pub use publish::{Publisher, Subscription};
+pub use retired::Retired;

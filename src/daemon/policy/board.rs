@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use super::options::{Established, PolicyOptions, UntilSynced};
 use crate::lease::SubnetKey;
 use crate::policy::{Policies, Scope};
-use crate::sync::{Publisher, Subscription};
+use crate::sync::{Publisher, Retired, Subscription};
 
 /// What workers judge flows by: published, and replaced as a whole.
 #[derive(Clone, Debug)]
@@ -35,7 +35,21 @@ struct State {
     scope: Scope,
     /// Grows whenever `scope` changes.
     edition: u64,
+    /// Of the policies in force.
+    version: u64,
     synced: bool,
+    /// Policies that were in force: workers may hold them still, and are not to be the ones who free them.
+    retired: Retired<Policies>,
+}
+
+/// What policies are to be compiled by.
+pub(super) struct Brief {
+    /// Whose flows are judged.
+    pub(super) scope: Scope,
+    /// The edition of that.
+    pub(super) edition: u64,
+    /// The version in force: what is compiled has to be newer.
+    pub(super) version: u64,
 }
 
 impl Board {
@@ -43,7 +57,7 @@ impl Board {
     pub(super) fn new(options: &PolicyOptions, host: Vec<IpAddr>) -> Self {
         let scope = Scope { node: Some(options.node_name.clone()), host, unknown_pods: options.unknown_pods, ..Scope::default() };
         let policies = match options.until_synced {
-            UntilSynced::Deny => Policies::closed(&scope),
+            UntilSynced::Deny => Policies::closed(&scope, 0),
             UntilSynced::Allow => Policies::default(),
         };
         let view = PolicyView {
@@ -54,7 +68,7 @@ impl Board {
         };
         Self {
             views: Publisher::new(view),
-            state: Mutex::new(State { scope, edition: 0, synced: false }),
+            state: Mutex::new(State { scope, edition: 0, version: 0, synced: false, retired: Retired::default() }),
             changed: Notify::new(),
             until_synced: options.until_synced,
         }
@@ -69,7 +83,7 @@ impl Board {
         }
         (state.scope.own4, state.scope.own6) = (own4, own6);
         state.edition += 1;
-        self.close(&state);
+        self.close(&mut state);
         self.changed.notify_one();
     }
 
@@ -83,7 +97,7 @@ impl Board {
         state.edition += 1;
         // One that the last snapshot does not know of is an unknown pod's there. Only where nothing is known is it told at once.
         if !state.synced {
-            self.close(&state);
+            self.close(&mut state);
         }
         self.changed.notify_one();
     }
@@ -93,22 +107,28 @@ impl Board {
         self.changed.notified().await;
     }
 
-    /// Whose flows are judged, and the edition of that.
-    pub(super) fn scope(&self) -> (Scope, u64) {
+    /// What policies are to be compiled by now.
+    pub(super) fn brief(&self) -> Brief {
         let state = self.state();
-        (state.scope.clone(), state.edition)
+        Brief { scope: state.scope.clone(), edition: state.edition, version: state.version }
     }
 
-    /// Puts `policies` in force, compiled by the scope of this edition. Whether they are: not, if the scope is another meanwhile.
+    /// Puts `policies` in force, compiled by the brief of this edition. Whether they are: not, if the scope is another meanwhile.
     pub(super) fn publish(&self, policies: Arc<Policies>, edition: u64, synced: bool) -> bool {
         let mut state = self.state();
         if state.edition != edition {
             return false;
         }
         state.synced |= synced;
-        // With the lock held, so that no older view comes after a newer one.
-        self.views.publish(PolicyView { policies, synced, ..self.view() });
+        self.put_up(&mut state, policies, synced);
         true
+    }
+
+    /// Frees policies that were in force before and that nobody holds any more. To be called now and then, by nobody in a hurry.
+    pub(super) fn sweep(&self) {
+        let unused = self.state().retired.take_unused();
+        // Not with the lock held: it may take long.
+        drop(unused);
     }
 
     /// The view in force, renewed by looking.
@@ -116,10 +136,20 @@ impl Board {
         self.views.subscribe()
     }
 
-    fn close(&self, state: &State) {
+    /// Closes what is judged, under a version of its own: flows that were allowed under another are judged anew.
+    fn close(&self, state: &mut State) {
         if state.synced || self.until_synced == UntilSynced::Deny {
-            self.views.publish(PolicyView { policies: Arc::new(Policies::closed(&state.scope)), synced: false, ..self.view() });
+            let policies = Arc::new(Policies::closed(&state.scope, state.version + 1));
+            self.put_up(state, policies, false);
         }
+    }
+
+    /// With the lock held, so that no older view comes after a newer one.
+    fn put_up(&self, state: &mut State, policies: Arc<Policies>, synced: bool) {
+        state.version = policies.version();
+        let before = self.view();
+        state.retired.hold(Arc::clone(&before.policies));
+        self.views.publish(PolicyView { policies, synced, ..before });
     }
 
     fn view(&self) -> PolicyView {
@@ -135,8 +165,10 @@ impl Board {
 pub(super) mod tests {
     use super::super::options::PolicyScope;
     use super::*;
-    use crate::net::{FlowKey, Protocol};
-    use crate::policy::{Cluster, UnknownPods, Verdict};
+    use crate::flow::{Admission, FlowTable, Inserted, OnChange, Passed, Seed, Tracker};
+    use crate::net::{FlowKey, Moment, Protocol};
+    use crate::policy::{Cluster, Refused, UnknownPods, Verdict};
+    use crate::wire::inspect::Inspected;
 
     pub(in super::super) fn options(until_synced: UntilSynced) -> PolicyOptions {
         PolicyOptions {
@@ -167,13 +199,73 @@ pub(super) mod tests {
         assert!(passes(&board, "10.5.1.2"), "nobody's pod as far as we know");
         board.set_own(&subnet("10.5.1.0/24"));
         assert!(!passes(&board, "10.5.1.2") && passes(&board, "10.5.2.2"));
-        let (scope, edition) = board.scope();
+        let Brief { scope, edition, .. } = board.brief();
         let mut cluster = Cluster::new(Scope { unknown_pods: UnknownPods::Allow, ..scope });
         assert!(board.publish(cluster.compile(), edition, true) && passes(&board, "10.5.1.2"));
         // Compiled by what was so before, and too late.
         board.set_own(&subnet("10.5.2.0/24"));
         assert!(!board.publish(cluster.compile(), edition, true));
         assert!(!passes(&board, "10.5.2.2") && !board.subscribe().refresh().synced);
+    }
+
+    /// Whether a flow that was let through goes on, and whether it is judged again: what a worker's gate makes of the view.
+    fn goes_on(board: &Board, tracker: &mut Tracker, key: &FlowKey) -> Admission<Refused> {
+        let policies = Arc::clone(&board.subscribe().refresh().policies);
+        let inspected = Inspected::Flow { key: *key, tcp: None, first_fragment: None };
+        tracker.admit(Moment::ZERO, &inspected, policies.version(), |key| match policies.verdict(key) {
+            Verdict::Allowed => Ok(()),
+            Verdict::Refused(refused) => Err(refused),
+        })
+    }
+
+    #[test]
+    fn closing_ends_flows_that_were_let_through_before() {
+        let flows = Arc::new(FlowTable::new(100, Seed::new([1, 2])).unwrap());
+        let mut tracker = Tracker::new(flows, OnChange::Strict);
+        let key = FlowKey::new(Protocol::UDP, ("192.0.2.1".parse().unwrap(), 1), ("10.5.1.2".parse().unwrap(), 53));
+        let board = Board::new(&options(UntilSynced::Deny), Vec::new());
+        let new = Admission::Passed(Passed::New(Inserted::New));
+        let (known, rejudged) = (Admission::Passed(Passed::Known), Admission::Passed(Passed::Rejudged));
+        let is_cut = |admission| matches!(admission, Admission::Refused { cut: true, .. });
+        assert_eq!(goes_on(&board, &mut tracker, &key), new, "nobody's pod");
+        board.set_own(&subnet("10.5.1.0/24"));
+        assert!(is_cut(goes_on(&board, &mut tracker, &key)), "ours, and closed");
+
+        let mut cluster = Cluster::new(Scope::default());
+        let compile = |cluster: &mut Cluster| {
+            let Brief { scope, edition, version } = board.brief();
+            cluster.set_scope(Scope { unknown_pods: UnknownPods::Allow, ..scope });
+            cluster.outdate(version);
+            assert!(board.publish(cluster.compile(), edition, true));
+        };
+        compile(&mut cluster);
+        assert_eq!([goes_on(&board, &mut tracker, &key), goes_on(&board, &mut tracker, &key)], [new, known]);
+        // There and back again: as it was when the last policies were compiled.
+        board.set_own(&subnet("10.5.2.0/24"));
+        assert_eq!(goes_on(&board, &mut tracker, &key), rejudged, "nobody's pod any more");
+        board.set_own(&subnet("10.5.1.0/24"));
+        assert!(is_cut(goes_on(&board, &mut tracker, &key)));
+        compile(&mut cluster);
+        assert_eq!(goes_on(&board, &mut tracker, &key), new);
+    }
+
+    #[test]
+    fn policies_are_freed_here_and_by_nobody_else() {
+        let board = Board::new(&options(UntilSynced::Deny), Vec::new());
+        let mut views = board.subscribe();
+        let held = Arc::clone(&views.refresh().policies);
+        let probe = Arc::downgrade(&held);
+        board.set_own(&subnet("10.5.1.0/24"));
+        views.refresh();
+        board.sweep();
+        drop(held);
+        assert!(probe.upgrade().is_some(), "whoever held them last has not freed them");
+        board.sweep();
+        assert!(probe.upgrade().is_none());
+        let in_force = Arc::downgrade(&views.refresh().policies);
+        drop(views);
+        board.sweep();
+        assert!(in_force.upgrade().is_some(), "what is in force stays");
     }
 
     #[test]

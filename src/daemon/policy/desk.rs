@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use super::board::Board;
+use super::board::{Board, Brief};
 use super::options::{PolicyOptions, UntilSynced};
 use crate::control::source::{Complaint, Merge, SourceReport, Weight};
 use crate::obs::Metrics;
@@ -57,7 +57,7 @@ impl Desk {
     /// Nothing known yet of the sources that are called so.
     pub(super) fn new(options: &PolicyOptions, names: Vec<String>, board: Arc<Board>, metrics: Arc<Metrics>) -> Self {
         Self {
-            cluster: Some(Cluster::new(board.scope().0)),
+            cluster: Some(Cluster::new(board.brief().scope)),
             board,
             metrics,
             until_synced: options.until_synced,
@@ -97,7 +97,7 @@ impl Desk {
 
     /// What there is to compile; `None` if nothing has changed.
     pub(super) fn work(&mut self) -> Option<Work> {
-        let (mut scope, edition) = self.board.scope();
+        let Brief { mut scope, edition, version } = self.board.brief();
         let synced = self.merge.is_synced();
         let is_news = !self.changes.is_empty() || self.edition != Some(edition) || synced != self.announced;
         if !is_news {
@@ -111,6 +111,7 @@ impl Desk {
         // Until it is known which pods there are, none of them can be told to be unknown.
         scope.unknown_pods = if synced { self.unknown_pods } else { UnknownPods::Allow };
         cluster.set_scope(scope);
+        cluster.outdate(version);
         Some(Work { cluster, changes, edition, synced, compiles: synced || self.until_synced == UntilSynced::Allow })
     }
 

@@ -56,6 +56,7 @@ impl Task {
                 () = host.changed() => self.look_at_host(),
                 _ = tick.tick() => {
                     self.pulse.beat();
+                    self.board.sweep();
                     ticks = ticks.wrapping_add(1);
                     if ticks.is_multiple_of(LOOK_ANYWAY_TICKS) {
                         self.look_at_host();
