@@ -2,6 +2,8 @@
 
 use std::hint::black_box;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use felt::flow::{Admission, FlowTable, OnChange, Opening, Passed, Seed, Tracker};
@@ -69,6 +71,45 @@ pub fn hit_in_batch(table: &FlowTable, flows: u32) -> impl FnMut() {
         let hit = table.find(&key(next(&mut state, VERSION, flows)), NOW).unwrap();
         black_box(table.touch(&hit, NOW, Some(ACK)));
     }
+}
+
+/// Flows that a worker's batch is of, at most.
+pub const BATCH: usize = 64;
+
+/// A batch as a worker has it: what the table holds of its flows is fetched first, and then they are found and touched.
+pub fn hits_of_a_worker(table: &FlowTable, flows: u32) -> impl FnMut() {
+    let mut state = 1;
+    move || {
+        let keys: [FlowKey; BATCH] = std::array::from_fn(|_| key(next(&mut state, VERSION, flows)));
+        table.approach(&keys.each_ref().map(|key| table.spot(key)));
+        for key in &keys {
+            let hit = table.find(key, NOW).unwrap();
+            black_box(table.touch(&hit, NOW, Some(ACK)));
+        }
+    }
+}
+
+/// Cache lines in as much memory as `table` has, each with the number of the next, all in one ring, as if at random.
+pub fn ring(table: &FlowTable) -> Vec<AtomicU64> {
+    let lines = table.slots();
+    let mut order: Vec<usize> = (0..lines).collect();
+    let mut state = 1;
+    // Sattolo's shuffle: a single ring.
+    for at in (1..lines).rev() {
+        order.swap(at, next(&mut state, 0, u32::try_from(at).unwrap()) as usize);
+    }
+    let memory: Vec<AtomicU64> = (0..lines * 8).map(|_| AtomicU64::new(0)).collect();
+    let _ = felt::sys::memory::prefer_huge_pages(&memory);
+    for (at, to) in order.into_iter().enumerate() {
+        memory[at * 8].store(to as u64 * 8, Relaxed);
+    }
+    memory
+}
+
+/// Loads one line of a ring: which one, the load before has said. What memory itself costs.
+pub fn chase(ring: &[AtomicU64]) -> impl FnMut() {
+    let mut at = 0;
+    move || at = usize::try_from(black_box(&ring[at]).load(Relaxed)).unwrap()
 }
 
 /// Looks for a flow that is not in a table of `flows`.

@@ -22,5 +22,5 @@ pub use fragments::{DATAGRAMS, FRAGMENT_LIFETIME, FragmentTable, Later};
 pub use lifetime::{Phase, lifetime};
 pub use seed::Seed;
 pub use state::Opening;
-pub use table::{FlowTable, Hit, Inserted, MAX_FLOWS, NoTable, RememberedFlow};
+pub use table::{FlowTable, Hit, Inserted, MAX_FLOWS, NoTable, RememberedFlow, Spot};
 pub use tracker::{Admission, Dropped, OnChange, Passed, Tracker};

@@ -59,6 +59,13 @@ impl Slot<'_> {
         Mark(mark.load(Ordering::Acquire))
     }
 
+    /// The first word, of which nothing follows: it is there afterwards, and so is the whole line.
+    #[inline]
+    pub(super) fn glance(self) -> u64 {
+        let [mark, ..] = self.0;
+        mark.load(Ordering::Relaxed)
+    }
+
     /// The entry, if `mark` is still that of the slot.
     #[inline]
     pub(super) fn read(self, mark: Mark) -> Option<Entry> {

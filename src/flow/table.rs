@@ -53,6 +53,10 @@ pub enum NoTable {
     NoMemory(usize),
 }
 
+/// Where a flow is looked for first, whether or not it is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spot(usize);
+
 /// A flow found in the table, as it was then.
 #[derive(Clone, Copy, Debug)]
 pub struct Hit {
@@ -94,6 +98,23 @@ impl FlowTable {
         let words = words.map_err(|_| NoTable::NoMemory(flows))?;
         let first = words.as_ptr().align_offset(LINE * size_of::<AtomicU64>()).min(LINE - 1);
         Ok(Self { words, first, buckets, seed })
+    }
+
+    /// Where the flow that `key` is either direction of is looked for first.
+    #[inline]
+    #[must_use]
+    pub fn spot(&self, key: &FlowKey) -> Spot {
+        let place = self.place(&Ends::of(key).0);
+        Spot(ways(place.buckets[0], place.way).next().unwrap_or_default())
+    }
+
+    /// Has the processor fetch what lies at these places, all at once, for somebody who is about to [find](Self::find) flows
+    /// there. Without that a lookup in a large table waits for memory, and the next one after it.
+    #[inline]
+    pub fn approach(&self, spots: &[Spot]) {
+        // Nothing but loads that do not depend on each other: as many are on their way as the processor can remember.
+        let marks = spots.iter().filter_map(|spot| self.slot(spot.0)).map(Slot::glance);
+        std::hint::black_box(marks.fold(0, std::ops::BitXor::bitxor));
     }
 
     /// Finds the flow that `key` is either direction of, unless it has expired.

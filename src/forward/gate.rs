@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use super::{Counters, DropReason, Tunnel};
-use crate::flow::{Admission, Dropped, FlowTable, Inserted, OnChange, Passed, Tracker};
-use crate::net::{FlowKey, Moment, Protocol};
+use crate::flow::{Admission, Dropped, FlowTable, Inserted, OnChange, Passed, Spot, Tracker};
+use crate::net::{FlowKey, Moment, Protocol, v4_bits};
 use crate::policy::{Cause, Policies, RefusalEvent, RefusalQueue, Refused, Verdict};
 use crate::wire::inspect::{Inspected, TcpFlags, Unfit, inspect, is_multicast};
 use crate::wire::ipv4::Ipv4;
@@ -32,6 +32,9 @@ pub struct Rules {
     /// Which traffic comes here.
     pub scope: Scope,
 }
+
+/// Packets of a batch whose flows are fetched ahead: all, if they are single ones.
+const FORESEEN: usize = 64;
 
 /// What judges the flows that one thread carries.
 #[derive(Debug)]
@@ -73,6 +76,30 @@ impl Gate {
     pub fn begin(&mut self, now: Moment) {
         self.now = now;
         self.latest = None;
+    }
+
+    /// These packets come next: what the flow table holds of their flows is fetched, all at once. Only the first of them are
+    /// looked at: where there are more than slots, they are trains, and so of few flows.
+    #[inline]
+    pub fn foresee<'a>(&self, packets: impl Iterator<Item = &'a [u8]>) {
+        if self.policies.is_open() {
+            return;
+        }
+        let (mut spots, mut count, mut before) = ([Spot::default(); FORESEEN], 0, None);
+        for alike in packets.take(FORESEEN).filter_map(Alike::of) {
+            // Packets of one flow come behind each other.
+            if before.replace(alike) == Some(alike) {
+                continue;
+            }
+            if let Some(spot) = spots.get_mut(count) {
+                *spot = self.tracker.table().spot(&alike.key());
+                count += 1;
+            }
+        }
+        // A single one is as well fetched when it is needed.
+        if count > 1 {
+            self.tracker.table().approach(spots.get(..count).unwrap_or_default());
+        }
     }
 
     /// Whether a packet from the TUN that may go on is the host's to deliver, and so goes back there.
@@ -192,5 +219,32 @@ impl Alike {
         }
         let (_, ends) = head.split_at(12);
         Some(Self { addresses: *ends.first_chunk()?, ports: *ends.last_chunk()?, protocol })
+    }
+
+    /// The flow they are of.
+    #[inline]
+    fn key(self) -> FlowKey {
+        let Self { addresses: [a, b, c, d, e, f, g, h], ports: [i, j, k, l], protocol } = self;
+        FlowKey {
+            source: v4_bits([a, b, c, d].into()),
+            destination: v4_bits([e, f, g, h].into()),
+            source_port: u16::from_be_bytes([i, j]),
+            destination_port: u16::from_be_bytes([k, l]),
+            protocol: Protocol(protocol),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forward::testing::{P64, hex};
+
+    /// What is fetched ahead is what will be looked up.
+    #[test]
+    fn alike_packets_have_the_flow_that_inspection_finds() {
+        let packet = hex(P64);
+        let Inspected::Flow { key, .. } = inspect(&packet) else { panic!("a flow") };
+        assert_eq!(Alike::of(&packet).map(Alike::key), Some(key));
     }
 }

@@ -86,6 +86,7 @@ impl<E: Encapsulation> Forwarder<E> {
         };
         if let Some(gate) = &mut self.gate {
             gate.begin(now);
+            gate.foresee(from_wire.used().iter().skip(first).flat_map(|(packet, note)| inner::<E>(packet.bytes(), note)));
         }
         for (slot, (packet, note)) in from_wire.used_mut().iter_mut().enumerate().skip(first) {
             let len = packet.bytes().len();
@@ -133,6 +134,13 @@ fn arrive<E: Encapsulation>(
     }
     header.set_ecn(delivery.ecn);
     Ok(front..front + delivery.len)
+}
+
+/// The inner packets of a slot, before anything is known of them.
+#[inline]
+fn inner<'a, E: Encapsulation>(bytes: &'a [u8], note: &'a Datagram) -> impl Iterator<Item = &'a [u8]> {
+    let front = usize::from(E::OVERHEAD);
+    (0..note.count(bytes.len())).filter_map(move |at| bytes.get(note.range(at, bytes.len()))?.get(front..))
 }
 
 /// Asks policy, if there is any, about the packet that lies there.

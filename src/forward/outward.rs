@@ -59,6 +59,7 @@ impl<E: Encapsulation> Forwarder<E> {
             let mut trains = Trains::new(to_wire, limit);
             if let Some(gate) = &mut self.gate {
                 gate.begin(now);
+                gate.foresee(from_tun.used().iter().skip(first).map(|(packet, _)| packet.bytes()));
             }
             for (slot, (packet, offload)) in from_tun.used_mut().iter_mut().enumerate().skip(first) {
                 let (passage, segment) = match begun.take() {
