@@ -10,6 +10,7 @@ mod error;
 pub mod etcd;
 pub mod feed;
 pub mod log;
+mod networks;
 mod policies;
 pub mod remote;
 pub mod store;
@@ -17,6 +18,7 @@ mod store_registry;
 
 pub use admin::RegistryAdmin;
 pub use error::RegistryError;
+pub use networks::{NetworkEvent, NetworkName, NetworkNameError, Networks, NetworksUpdate};
 pub use policies::{PolicyEntry, PolicyEvent, PolicyKeyError, PolicyStore, PolicyUpdate, kind_of, policy_id, policy_key};
 pub use store_registry::StoreRegistry;
 
