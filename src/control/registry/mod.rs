@@ -5,6 +5,7 @@
 //! when contact is lost and one when it is back.
 
 mod admin;
+mod contact;
 pub mod embedded;
 mod error;
 pub mod etcd;
