@@ -196,6 +196,7 @@ impl<K: Ord + Clone, V: PartialEq + Clone> Pages<K, V> {
 mod tests {
     use super::*;
 
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape of Weigh")]
     fn weigh(_: &u32, thing: Option<&usize>) -> usize {
         thing.copied().unwrap_or(0)
     }
