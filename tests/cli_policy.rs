@@ -128,12 +128,26 @@ fn folders_are_read_in_order_and_the_later_one_counts() {
 }
 
 #[test]
-fn a_registry_that_keeps_no_policy_says_so() {
+fn a_running_server_takes_what_is_applied_and_keeps_it() {
     let stand = Stand::new();
     let server = Running::serve(&format!("--store {}", stand.store));
-    let ran = felt_with("policy list", &[("FLANNELD_REMOTE", server.address())], "");
-    assert!(ran.code == Some(2) && ran.stderr.contains("keeps no policy objects"), "{ran:?}");
+    let at = server.address().to_owned();
+    let remote = |line: &str, input: &str| felt_with(&format!("policy {line} --remote {at}"), &[], input);
+    let ran = remote("apply -f -", POLICIES);
+    assert_eq!((ran.code, ran.stdout.matches(" created").count()), (Some(0), 3), "{ran:?}");
+    assert_eq!(remote("apply -f -", POLICIES).stdout.matches(" unchanged").count(), 3);
+    let ran = remote("delete namespace web", "");
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "namespace/web deleted\n"), "{ran:?}");
+    let listed = remote("list --json", "").stdout;
     server.end();
+    assert_eq!(stand.well("list --json", ""), listed);
+    assert_eq!(listed.matches(r#""kind":"Namespace""#).count(), 0);
+    assert_eq!(remote("list", "").code, Some(3), "it is gone");
+}
+
+#[test]
+fn registries_that_cannot_be_used_are_named() {
+    let stand = Stand::new();
     let ran = felt("policy list --store /nonexistent/registry.redb");
     assert!(ran.code == Some(2) && ran.stderr.contains("no registry store at"), "{ran:?}");
     let ran = felt("policy list --etcd-endpoints http://127.0.0.1:1");

@@ -18,8 +18,14 @@ const UDP: [u16; 2] = [53, 80];
 
 /// Two nodes with two pods each.
 pub fn lab(test: &str, scope: PolicyScope) -> EphemeralLab {
+    lab_with(test, scope, &[])
+}
+
+/// The same with further arguments for the daemons.
+pub fn lab_with(test: &str, scope: PolicyScope, run_args: &[&str]) -> EphemeralLab {
     let policy = Some(LabPolicy { dirs: Vec::new(), scope });
-    let lab = up(LabPlan { pods_per_node: 2, policy, ..plan(test, 2) });
+    let run_args = run_args.iter().map(|arg| (*arg).to_owned()).collect();
+    let lab = up(LabPlan { pods_per_node: 2, policy, run_args, ..plan(test, 2) });
     acquainted(&lab);
     for number in [1, 2] {
         let known = || scrape(&node(&lab, number)).contains(r#"felt_policy_objects{kind="Pod"} 4"#);

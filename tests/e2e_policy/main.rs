@@ -6,4 +6,5 @@ mod support;
 mod ground;
 mod matrix;
 mod probes;
+mod registry;
 mod standing;

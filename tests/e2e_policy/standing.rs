@@ -14,15 +14,15 @@ use crate::probes::{Probe, connect, exchange};
 use crate::support::{PATIENCE, eventually, lines, metrics, node, note};
 
 /// A connection over which a byte goes back and forth without pause.
-struct Talk {
+pub struct Talk {
     stop: Arc<AtomicBool>,
     exchanges: Arc<AtomicU64>,
-    thread: JoinHandle<Option<Instant>>,
+    pub thread: JoinHandle<Option<Instant>>,
 }
 
 impl Talk {
     /// Talks until told to stop, or until an answer does not come within `patience`.
-    fn over(mut stream: TcpStream, patience: Duration) -> Self {
+    pub fn over(mut stream: TcpStream, patience: Duration) -> Self {
         stream.set_read_timeout(Some(patience)).unwrap();
         let (stop, exchanges) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
         let (ended, count) = (Arc::clone(&stop), Arc::clone(&exchanges));
@@ -41,19 +41,19 @@ impl Talk {
         Self { stop, exchanges, thread }
     }
 
-    fn so_far(&self) -> u64 {
+    pub fn so_far(&self) -> u64 {
         self.exchanges.load(Relaxed)
     }
 
     /// When it last got an answer, if it broke off.
-    fn broke_off(self) -> Option<Instant> {
+    pub fn broke_off(self) -> Option<Instant> {
         self.stop.store(true, Relaxed);
         self.thread.join().unwrap()
     }
 }
 
 /// Lets only the other pod of its own node in.
-fn closed(name: &str) -> Value {
+pub fn closed(name: &str) -> Value {
     policy(name, &json!({"podSelector": {"matchLabels": {"app": name}}, "ingress": [{"ports": [{"port": 443}]}]}))
 }
 

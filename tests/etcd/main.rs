@@ -1,12 +1,13 @@
 //! The etcd registry against real etcd servers: what is stored, who wins races, what a watch survives, how it is entered.
 
+#[path = "../support/logs.rs"]
+mod logs;
 #[path = "../support/proxy.rs"]
 mod proxy;
 #[path = "../support/etcd.rs"]
 mod server;
 
 mod access;
-mod logs;
 mod policies;
 mod questions;
 mod races;

@@ -281,15 +281,17 @@ fn the_servers_own_machine_is_known_by_any_of_its_addresses() {
             for at in ["0.0.0.0:0", "[::]:0"] {
                 let server = Running::start(memory(CONFIG).await, at, None).await;
                 // From 192.0.2.2 as from another machine.
-                for (from, expected) in [("192.0.2.1", 200), ("127.0.0.1", 200), ("192.0.2.2", 403)] {
+                let froms = [("192.0.2.1", 200), ("127.0.0.1", 200), ("192.0.2.2", 403)];
+                let asked = [("PUT /v1/_/config", CONFIG), ("POST /v1/_/policy", "[]")];
+                for ((from, expected), (line, body)) in froms.into_iter().flat_map(|from| asked.map(|asked| (from, asked))) {
                     let socket = TcpSocket::new_v4().unwrap();
                     socket.bind(format!("{from}:0").parse().unwrap()).unwrap();
                     let mut stream = socket.connect(([192, 0, 2, 1], server.address.port()).into()).await.unwrap();
-                    let head = "PUT /v1/_/config HTTP/1.1\r\nHost: r\r\nConnection: close\r\nContent-Length:";
-                    stream.write_all(format!("{head} {}\r\n\r\n{CONFIG}", CONFIG.len()).as_bytes()).await.unwrap();
+                    let head = format!("{line} HTTP/1.1\r\nHost: r\r\nConnection: close\r\nContent-Length:");
+                    stream.write_all(format!("{head} {}\r\n\r\n{body}", body.len()).as_bytes()).await.unwrap();
                     let mut answer = String::new();
                     timeout(LONG, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
-                    assert_eq!(parse(&answer).status, expected, "from {from} to {at}: {answer}");
+                    assert_eq!(parse(&answer).status, expected, "{line} from {from} to {at}: {answer}");
                 }
                 server.stop().await;
             }

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use crate::support::{LONG, node};
 
 /// Answers requests with what the script says, in its order; after its end it only listens.
-struct Flanneld {
+pub struct Flanneld {
     address: SocketAddr,
     seen: Arc<Mutex<Vec<(String, String)>>>,
 }
@@ -24,7 +24,7 @@ struct Flanneld {
 type Script = Arc<Mutex<VecDeque<(u16, String)>>>;
 
 impl Flanneld {
-    async fn start(script: &[(u16, &str)]) -> Self {
+    pub async fn start(script: &[(u16, &str)]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let script: Script = Arc::new(Mutex::new(script.iter().map(|(code, body)| (*code, (*body).to_owned())).collect()));
@@ -38,11 +38,11 @@ impl Flanneld {
         Self { address, seen }
     }
 
-    fn client(&self) -> RemoteRegistry {
+    pub fn client(&self) -> RemoteRegistry {
         RemoteRegistry::new(&self.address.to_string(), &TlsFiles::default()).unwrap()
     }
 
-    fn requests(&self) -> Vec<String> {
+    pub fn requests(&self) -> Vec<String> {
         self.seen.lock().unwrap().iter().map(|(line, _)| line.clone()).collect()
     }
 

@@ -4,7 +4,12 @@ mod api;
 #[path = "../support/etcd.rs"]
 mod etcd;
 mod flanneld;
+#[path = "../support/logs.rs"]
+mod logs;
 mod over_etcd;
+mod policies;
+#[path = "../support/proxy.rs"]
+mod proxy;
 mod remote;
 mod shutdown;
 mod store;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use felt::control::registry::remote::RemoteRegistry;
-use felt::control::registry::{Registry, RegistryAdmin, RegistryError};
+use felt::control::registry::{PolicyUpdate, Registry, RegistryAdmin, RegistryError};
 use felt::control::tls::{TlsFiles, server_config};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
@@ -88,6 +88,13 @@ async fn client_certificates_are_required_and_checked() {
     let mut watch = good.watch_leases().await;
     assert!(watch.recv().await.is_some());
     server.until_waiting(1).await;
+
+    let store = good.policy_store().unwrap();
+    let mut policies = store.watch_policies().await;
+    assert_eq!(crate::policies::next(&mut policies).await, PolicyUpdate::Snapshot(Vec::new()));
+    store.write_policies(&[crate::policies::put("a", "1")]).await.unwrap();
+    let put = PolicyUpdate::Events(vec![crate::policies::put("a", "1")]);
+    assert_eq!(crate::policies::next(&mut policies).await, put);
 
     let error = config(&server, &files(ours.ca(), (None, None))).await.unwrap_err();
     assert!(matches!(error, RegistryError::Denied { .. }), "{error}");

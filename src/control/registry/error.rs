@@ -47,4 +47,14 @@ impl RegistryError {
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Unreachable { .. })
     }
+
+    /// What is wrong, without saying again with which registry.
+    pub(super) fn reason(&self) -> String {
+        match self {
+            Self::Unreachable { reason, .. } => reason.clone(),
+            Self::Denied { reason, .. } => format!("access refused: {reason}"),
+            Self::Refused { reason, .. } => format!("the answer was {reason}"),
+            other => other.to_string(),
+        }
+    }
 }

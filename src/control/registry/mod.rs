@@ -5,11 +5,13 @@
 //! when contact is lost and one when it is back.
 
 mod admin;
+mod contact;
 pub mod embedded;
 mod error;
 pub mod etcd;
 pub mod feed;
 pub mod log;
+mod networks;
 mod policies;
 pub mod remote;
 pub mod store;
@@ -17,6 +19,7 @@ mod store_registry;
 
 pub use admin::RegistryAdmin;
 pub use error::RegistryError;
+pub use networks::{NetworkEvent, NetworkName, NetworkNameError, Networks, NetworksUpdate};
 pub use policies::{PolicyEntry, PolicyEvent, PolicyKeyError, PolicyStore, PolicyUpdate, kind_of, policy_id, policy_key};
 pub use store_registry::StoreRegistry;
 

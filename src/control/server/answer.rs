@@ -86,6 +86,11 @@ pub(super) fn json_text(mut json: String) -> Answer {
     typed(StatusCode::OK, JSON, json)
 }
 
+/// 200 with a whole body of JSON that others are sent as well.
+pub(super) fn json_bytes(body: Bytes) -> Answer {
+    typed(StatusCode::OK, JSON, body)
+}
+
 /// 200 without a body.
 pub(super) fn empty() -> Answer {
     Answer::default()
@@ -119,8 +124,8 @@ pub(super) fn moved(path: &str, query: Option<&str>) -> Answer {
     answer
 }
 
-fn typed(status: StatusCode, kind: HeaderValue, body: String) -> Answer {
-    let mut answer = Answer::new(Full::from(body));
+fn typed(status: StatusCode, kind: HeaderValue, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Answer::new(Full::new(body.into()));
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, kind);
     answer

@@ -17,6 +17,7 @@ use rustls::ServerConfig;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -65,7 +66,7 @@ impl Server {
         }
         let listener = address.bind().await?;
         let upstream = Upstream::follow(registry.describe(), registry.watch_leases().await);
-        let handler = Arc::new(Handler { registry, upstream, stop: CancellationToken::new() });
+        let handler = Arc::new(Handler { registry, upstream, policies: OnceCell::new(), stop: CancellationToken::new() });
         Ok(Self { listener, tls: tls.map(TlsAcceptor::from), handler })
     }
 

@@ -13,18 +13,20 @@ use hyper::body::Body;
 use hyper::{Request, StatusCode, Uri};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::OnceCell;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
 use super::answer::{self, Answer, Refusal};
+use super::policies::Policies;
 use super::route::{Destination, Route};
 use super::upstream::Upstream;
 use crate::control::registry::{RegistryAdmin, RegistryError};
-use crate::control::v1::ReservationBody;
+use crate::control::v1::{POLICY_WRITE_LIMIT, ReservationBody};
 use crate::lease::{NetworkConfig, SubnetKey};
 
-/// The largest body taken. A lease has a few hundred bytes, a config perhaps a few thousand.
+/// The largest body taken, but for policy objects. A lease has a few hundred bytes, a config perhaps a few thousand.
 const BODY_LIMIT: usize = 64 << 10;
 
 /// How long a body may take to arrive.
@@ -37,6 +39,8 @@ const UNNAMED: &str = "_";
 pub(super) struct Handler {
     pub(super) registry: Arc<dyn RegistryAdmin>,
     pub(super) upstream: Upstream,
+    /// Followed from the first time that somebody asks for policy: who never does need not be let at it.
+    pub(super) policies: OnceCell<Policies>,
     /// Cancelled when the server stops: waiting clients are told so.
     pub(super) stop: CancellationToken,
 }
@@ -56,6 +60,8 @@ pub(super) struct Asker {
 pub(super) struct Params {
     /// Where a watch goes on.
     pub(super) next: Option<String>,
+    /// How many seconds it waits for news, where that can be said; for ever without.
+    pub(super) wait: Option<u64>,
     /// The subnet held before, to be had again if it is free.
     pub(super) previous: Option<String>,
     /// Which machine asks.
@@ -70,6 +76,15 @@ impl Asker {
     fn is_of_this_machine(&self) -> bool {
         let ip = self.address.ip().to_canonical();
         ip.is_loopback() || self.local.is_some_and(|local| local.ip().to_canonical() == ip)
+    }
+
+    /// Refuses who may not decide over the whole network, `what` being what that takes.
+    pub(super) fn decides_over(&self, what: &str) -> Result<(), Refusal> {
+        if self.certified || self.is_of_this_machine() {
+            return Ok(());
+        }
+        let why = format!("{what} can be set from the server's own machine, or with a client certificate");
+        Err(Refusal::new(StatusCode::FORBIDDEN, why))
     }
 }
 
@@ -109,6 +124,11 @@ impl Handler {
             Route::Watch => self.watch(params.next).await,
             Route::WatchOne { subnet } => self.watch_one(key(&subnet, "bad subnet")?, params.next).await,
             Route::Networks => self.networks(params.next).await,
+            Route::Policies => self.tell_policies(params).await,
+            Route::WritePolicies => {
+                asker.decides_over("policy objects")?;
+                self.write_policies(whole_body(request, POLICY_WRITE_LIMIT).await?, asker).await
+            }
             Route::Acquire => self.acquire(json_body(request).await?, params).await,
             Route::Renew => self.renew(json_body(request).await?, params.former).await,
             Route::Revoke { subnet } => self.revoke(key(&subnet, "failed to parse subnet")?).await,
@@ -138,11 +158,8 @@ impl Handler {
     where
         B: Body<Data: Buf, Error: Into<BoxError>>,
     {
-        if !asker.certified && !asker.is_of_this_machine() {
-            let why = "the network config can be set from the server's own machine, or with a client certificate";
-            return Err(Refusal::new(StatusCode::FORBIDDEN, why));
-        }
-        let body = whole_body(request).await?;
+        asker.decides_over("the network config")?;
+        let body = whole_body(request, BODY_LIMIT).await?;
         let refused = |error: &dyn Display| Refusal::bad_request(format!("network config: {error}"));
         let text = std::str::from_utf8(&body).map_err(|error| refused(&error))?;
         NetworkConfig::parse(text).map_err(|error| refused(&error))?;
@@ -161,7 +178,7 @@ where
     T: DeserializeOwned,
     B: Body<Data: Buf, Error: Into<BoxError>>,
 {
-    let body = whole_body(request).await?;
+    let body = whole_body(request, BODY_LIMIT).await?;
     let undecodable = |error: &dyn Display| Refusal::bad_request(format!("JSON decoding error: {error}"));
     // Read from an array, too, if not stopped: its elements would be taken for the fields in order.
     if body.trim_ascii_start().starts_with(b"[") {
@@ -170,14 +187,14 @@ where
     serde_json::from_slice(&body).map_err(|error| undecodable(&error))
 }
 
-async fn whole_body<B>(request: Request<B>) -> Result<Bytes, Refusal>
+async fn whole_body<B>(request: Request<B>, limit: usize) -> Result<Bytes, Refusal>
 where
     B: Body<Data: Buf, Error: Into<BoxError>>,
 {
-    match timeout(BODY_TIMEOUT, Limited::new(request.into_body(), BODY_LIMIT).collect()).await {
+    match timeout(BODY_TIMEOUT, Limited::new(request.into_body(), limit).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {BODY_LIMIT} bytes")))
+            Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {limit} bytes")))
         }
         Ok(Err(error)) => Err(Refusal::bad_request(format!("the body could not be read: {error}"))),
         Err(_) => Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")),

@@ -100,7 +100,7 @@ impl Handler {
     }
 
     /// Waits for `news`, as long as client and server stay.
-    async fn hold<T>(&self, news: impl Future<Output = T>) -> Result<T, Refusal> {
+    pub(super) async fn hold<T>(&self, news: impl Future<Output = T>) -> Result<T, Refusal> {
         let _waiting = self.upstream.wait();
         tokio::select! {
             news = news => Ok(news),
@@ -115,7 +115,7 @@ fn reachable(public_ip: Ipv4Addr) -> Result<(), Refusal> {
 }
 
 /// The revision a watch goes on from.
-fn cursor(next: Option<String>) -> Result<Option<u64>, Refusal> {
+pub(super) fn cursor(next: Option<String>) -> Result<Option<u64>, Refusal> {
     let complaint = |text: &str| format!("failed to parse cursor: expected a decimal number, found {text:?}");
     next.map(|text| text.parse().map_err(|_| Refusal::failed(complaint(&text)))).transpose()
 }

@@ -11,13 +11,22 @@ pub(super) enum Route {
     PutConfig,
     Watch,
     Acquire,
-    WatchOne { subnet: String },
+    WatchOne {
+        subnet: String,
+    },
     Renew,
-    Revoke { subnet: String },
+    Revoke {
+        subnet: String,
+    },
     Reservations,
     Reserve,
-    Unreserve { subnet: String },
+    Unreserve {
+        subnet: String,
+    },
     Networks,
+    /// Policy objects: ours, not flannel's.
+    Policies,
+    WritePolicies,
 }
 
 /// Where a request leads.
@@ -55,6 +64,8 @@ impl Destination {
             ("GET", ["v1", network, "leases", subnet]) => (network, Route::WatchOne { subnet: (*subnet).into() }),
             ("PUT", ["v1", network, "leases", subnet]) if !subnet.is_empty() => (network, Route::Renew),
             ("DELETE", ["v1", network, "leases", subnet]) => (network, Route::Revoke { subnet: (*subnet).into() }),
+            ("GET", ["v1", network, "policy"]) => (network, Route::Policies),
+            ("POST", ["v1", network, "policy"]) => (network, Route::WritePolicies),
             ("GET", ["v1", network, "reservations"]) => (network, Route::Reservations),
             ("POST", ["v1", network, "reservations"]) => (network, Route::Reserve),
             ("DELETE", ["v1", network, "reservations", subnet]) => (network, Route::Unreserve { subnet: (*subnet).into() }),
@@ -124,6 +135,8 @@ mod tests {
         assert_eq!(of("GET", "/v1/_/reservations"), found(Route::Reservations));
         assert_eq!(of("POST", "/v1/_/reservations"), found(Route::Reserve));
         assert_eq!(of("DELETE", "/v1/_/reservations/10.1.5.0-24"), found(Route::Unreserve { subnet: subnet() }));
+        assert_eq!(of("GET", "/v1/_/policy"), found(Route::Policies));
+        assert_eq!(of("POST", "/v1/_/policy"), found(Route::WritePolicies));
         assert_eq!(of("GET", "/v1/"), Destination::Found { network: None, route: Route::Networks });
         let blue = Destination::Found { network: Some("blue".into()), route: Route::Config };
         assert_eq!(of("GET", "/v1/blue/config"), blue);
@@ -145,6 +158,10 @@ mod tests {
             ("DELETE", "/v1/_/leases"),
             ("POST", "/v1/"),
             ("GET", "/v1/_/leases/a/b"),
+            ("GET", "/v1/_/policy/"),
+            ("PUT", "/v1/_/policy"),
+            ("DELETE", "/v1/_/policy"),
+            ("GET", "/v1/_/policy/pod/a/b"),
         ] {
             assert_eq!(of(method, path), Destination::Unknown, "{method} {path}");
         }

@@ -13,7 +13,7 @@ use crate::control::registry::{CALL_TIMEOUT, RegistryError};
 use crate::lease::Update;
 
 /// How long a write waits for its own effect to come back through the watch, so that a client reads what it wrote.
-const ECHO: Duration = Duration::from_secs(1);
+pub(super) const ECHO: Duration = Duration::from_secs(1);
 
 /// The leases as the registry's watch tells them, and how many clients wait for more.
 #[derive(Debug)]

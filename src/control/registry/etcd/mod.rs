@@ -13,14 +13,12 @@
 //! | `ttl` | how long records have left |
 //! | `watch` | a watch that never ends, whatever the cluster does |
 //! | `followers` | what is watched: the config, the leases |
-//! | `contact` | one log line when contact is lost, one when it is back |
 //!
 //! Three facts of etcd 3.4 and its clients shape all this: a frozen server hangs calls for ever unless something sets a deadline,
 //! a dead watch gives the same error on every read, and compaction shows only in `compact_revision`.
 
 mod client;
 mod config;
-mod contact;
 mod diagnose;
 mod error;
 mod followers;

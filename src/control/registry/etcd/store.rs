@@ -14,7 +14,6 @@ use tokio::sync::mpsc;
 
 use super::client::{Cluster, Member};
 use super::config::{EtcdConfig, EtcdConfigError};
-use super::contact::Contact;
 use super::followers::{ConfigFollower, LeaseFollower};
 use super::keys::Keys;
 use super::notes::Notes;
@@ -22,6 +21,7 @@ use super::records::{Reader, Record};
 use super::ttl::{Granted, with_time_left};
 use super::txn::{Grant, hung_on, lease, put, replaced, written};
 use super::watch::{Follower, follow};
+use crate::control::registry::contact::Contact;
 use crate::control::registry::store::{Listing, Store};
 use crate::control::registry::{PolicyStore, RegistryError};
 use crate::lease::{Lease, LeaseAttrs, SubnetKey, Update};

@@ -22,10 +22,7 @@ use super::address::{Address, AddressError};
 use super::failure::{broken, refused};
 use crate::control::registry::{CALL_TIMEOUT, RegistryError};
 use crate::control::tls::{TlsError, TlsFiles, client_config};
-use crate::control::v1::{ERROR_HEADER, ErrorDetail};
-
-/// The largest answer taken: a snapshot of a hundred thousand leases has some 15 MiB.
-const ANSWER_LIMIT: usize = 64 << 20;
+use crate::control::v1::{ANSWER_LIMIT, ERROR_HEADER, ErrorDetail};
 
 /// Idle connections are given up before the server does so.
 const IDLE_LIMIT: Duration = Duration::from_secs(30);
@@ -124,9 +121,20 @@ impl Client {
 
     /// An exchange that has to end within [`CALL_TIMEOUT`].
     pub(super) async fn call(&self, method: Method, path: &str, body: Option<String>) -> Result<Reply, Failure> {
-        match timeout(CALL_TIMEOUT, self.exchange(method, path, body)).await {
+        self.call_within(CALL_TIMEOUT, method, path, body).await
+    }
+
+    /// An exchange that has to end within `limit`.
+    pub(super) async fn call_within(
+        &self,
+        limit: Duration,
+        method: Method,
+        path: &str,
+        body: Option<String>,
+    ) -> Result<Reply, Failure> {
+        match timeout(limit, self.exchange(method, path, body)).await {
             Ok(done) => done,
-            Err(_) => Err(self.unreachable(format!("no answer within {CALL_TIMEOUT:?}"))),
+            Err(_) => Err(self.unreachable(format!("no answer within {limit:?}"))),
         }
     }
 

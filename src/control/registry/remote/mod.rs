@@ -5,11 +5,15 @@
 //! server's own clock (the `Date` of its answer), so the hosts' clocks may differ.
 //!
 //! The watch lists, then polls with the cursor; after any failure it lists again. A poll may hang for hours, which is its purpose:
-//! death of the other side shows by TCP keep-alive, and a poll is renewed after ten minutes for what that cannot see.
+//! death of the other side shows by TCP keep-alive, and a poll is renewed after a while for what that cannot see.
+//!
+//! Policy objects are kept by our own servers only. Their watch goes on where it was after a failure; the server says when that is not
+//! possible, by sending everything.
 
 mod address;
 mod client;
 mod failure;
+mod policies;
 mod registry;
 mod watch;
 

@@ -10,7 +10,10 @@ use tokio::sync::mpsc;
 
 use super::client::{Client, Failure, RemoteError};
 use super::watch;
-use crate::control::registry::{AcquireRequest, Registry, RegistryAdmin, RegistryError, Renewal, Reservation, is_still_ours};
+use crate::control::registry::contact::Contact;
+use crate::control::registry::{
+    AcquireRequest, PolicyStore, Registry, RegistryAdmin, RegistryError, Renewal, Reservation, is_still_ours,
+};
 use crate::control::tls::TlsFiles;
 use crate::control::v1::{AttrsBody, LeaseBody, ReservationBody, WatchBody};
 use crate::lease::{Change, Lease, LeaseAttrs, LeaseEvent, SubnetKey, Update};
@@ -22,14 +25,18 @@ const RESERVATIONS: &str = "/_/reservations";
 /// A registry server's client. Cloning gives another handle on the same connections.
 #[derive(Clone, Debug)]
 pub struct RemoteRegistry {
-    client: Arc<Client>,
+    pub(super) client: Arc<Client>,
+    /// Shared by all watches.
+    pub(super) contact: Arc<Contact>,
 }
 
 impl RemoteRegistry {
     /// A client of the server at `address` (`HOST:PORT`). TLS is spoken when there are any `files`, or for `https://HOST:PORT`; without a
     /// CA file the system's authorities are trusted. Nothing is sent yet.
     pub fn new(address: &str, files: &TlsFiles) -> Result<Self, RemoteError> {
-        Ok(Self { client: Arc::new(Client::new(address, files)?) })
+        let client = Client::new(address, files)?;
+        let contact = Contact::new(client.name().to_owned());
+        Ok(Self { client: Arc::new(client), contact })
     }
 
     /// Writes `lease`, whose record so far says that its node is at `former`.
@@ -118,7 +125,11 @@ impl Registry for RemoteRegistry {
     }
 
     async fn watch_leases(&self) -> mpsc::Receiver<Update> {
-        watch::leases(Arc::clone(&self.client))
+        watch::leases(Arc::clone(&self.client), self.contact.join())
+    }
+
+    fn policy_store(&self) -> Result<Arc<dyn PolicyStore>, RegistryError> {
+        Ok(Arc::new(self.clone()))
     }
 
     fn forget_connections(&self) {
@@ -202,7 +213,7 @@ fn added(event: LeaseEvent) -> Option<Lease> {
     }
 }
 
-fn text<T: serde::Serialize>(body: &T) -> String {
+pub(super) fn text<T: serde::Serialize>(body: &T) -> String {
     serde_json::to_string(body).unwrap_or_default()
 }
 

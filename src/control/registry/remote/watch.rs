@@ -6,11 +6,12 @@ use std::time::Duration;
 use hyper::Method;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use super::client::Client;
 use super::registry::{LEASES, config as read_config, encode, list};
 use crate::control::registry::RegistryError;
+use crate::control::registry::contact::Link;
 use crate::control::v1::WatchBody;
 use crate::lease::{Change, Update};
 
@@ -29,10 +30,10 @@ const LAST_PAUSE: Duration = Duration::from_secs(5);
 const WELL_AFTER: Duration = Duration::from_secs(5);
 
 /// See [`Registry::watch_leases`](crate::control::registry::Registry::watch_leases).
-pub(super) fn leases(client: Arc<Client>) -> mpsc::Receiver<Update> {
+pub(super) fn leases(client: Arc<Client>, link: Link) -> mpsc::Receiver<Update> {
     let (sender, receiver) = mpsc::channel(8);
     tokio::spawn(async move {
-        let mut watch = Watch::new(&client, &sender);
+        let mut watch = Watch::new(&client, link, &sender);
         tokio::select! {
             () = sender.closed() => {}
             () = watch.run() => {}
@@ -78,6 +79,7 @@ pub(super) fn config(client: Arc<Client>) -> mpsc::Receiver<String> {
 
 struct Watch<'a> {
     client: &'a Client,
+    link: Link,
     sender: &'a mpsc::Sender<Update>,
     poll_limit: Duration,
     pause: Duration,
@@ -95,8 +97,8 @@ enum Trouble {
 }
 
 impl<'a> Watch<'a> {
-    fn new(client: &'a Client, sender: &'a mpsc::Sender<Update>) -> Self {
-        Self { client, sender, poll_limit: POLL_LIMIT, pause: FIRST_PAUSE, trouble: Trouble::None }
+    fn new(client: &'a Client, link: Link, sender: &'a mpsc::Sender<Update>) -> Self {
+        Self { client, link, sender, poll_limit: POLL_LIMIT, pause: FIRST_PAUSE, trouble: Trouble::None }
     }
 
     /// Until the receiver is gone.
@@ -169,7 +171,7 @@ impl<'a> Watch<'a> {
 
     fn lose(&mut self, error: &RegistryError) {
         if self.trouble == Trouble::None {
-            warn!("{error}; going on with the leases known, and trying again");
+            self.link.lost(&error.reason());
             self.trouble = if error.is_unreachable() { Trouble::Silence } else { Trouble::Refusal };
         }
     }
@@ -177,7 +179,7 @@ impl<'a> Watch<'a> {
     /// What ended `trouble` has happened. A list ends silence, only an answered poll ends refusal.
     fn better(&mut self, trouble: Trouble) {
         if self.trouble == trouble {
-            info!("{} is back", self.client.name());
+            self.link.regained();
             self.trouble = Trouble::None;
         }
     }
@@ -199,6 +201,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::control::registry::contact::Contact;
     use crate::control::tls::TlsFiles;
 
     /// A server that lets polls wait for ever and answers all else, or, frozen, nothing; and how many polls it has seen.
@@ -224,11 +227,15 @@ mod tests {
         (Client::new(&address, &TlsFiles::default()).unwrap(), polls)
     }
 
+    fn link() -> Link {
+        Contact::new("server".into()).join()
+    }
+
     #[tokio::test]
     async fn a_quiet_server_is_polled_on_and_a_frozen_one_is_noticed() {
         let (sender, _receiver) = mpsc::channel(1);
         let (client, polls) = server(false).await;
-        let mut watch = Watch { poll_limit: Duration::from_millis(20), ..Watch::new(&client, &sender) };
+        let mut watch = Watch { poll_limit: Duration::from_millis(20), ..Watch::new(&client, link(), &sender) };
         let polled = async {
             while polls.load(Ordering::Relaxed) < 3 {
                 sleep(Duration::from_millis(1)).await;
@@ -240,7 +247,7 @@ mod tests {
         }
 
         let (client, polls) = server(true).await;
-        let mut watch = Watch { poll_limit: Duration::from_millis(20), ..Watch::new(&client, &sender) };
+        let mut watch = Watch { poll_limit: Duration::from_millis(20), ..Watch::new(&client, link(), &sender) };
         let Err(error) = watch.poll("7".into()).await else { panic!("not noticed") };
         assert!(error.is_unreachable(), "{error}");
         assert_eq!(polls.load(Ordering::Relaxed), 1);

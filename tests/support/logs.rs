@@ -1,5 +1,7 @@
 //! What was logged, by all tests of this binary together: told apart by what only one of them can have said.
 
+#![allow(dead_code, reason = "each test file uses its part")]
+
 use std::io::Write;
 use std::sync::{Mutex, Once};
 

@@ -41,7 +41,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// This watch has no contact any more.
+    /// This watch has no contact any more; `reason` without the registry's name.
     pub(super) fn lost(&self, reason: &str) {
         let mut state = self.contact.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.cut_off.insert(self.id) && state.since.is_none() {
