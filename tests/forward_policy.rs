@@ -463,3 +463,39 @@ fn only_packets_that_tell_nothing_new_are_taken_for_the_one_before() {
     assert!(node.comes(&ack));
     assert!(node.flows.live(node.now) >= 1);
 }
+
+/// A pod of ours that has kept an address of a former subnet.
+const OLD: [u8; 4] = [10, 5, 17, 2];
+
+#[test]
+fn a_pod_of_a_former_subnet_is_served_until_another_node_leases_that() {
+    let mut node = Node::new(Rules { scope: Scope::Node, ..strict() });
+    let former = ["10.5.17.0/24", "10.5.20.0/24"].map(|subnet| subnet.parse().unwrap());
+    node.outward.gate().unwrap().remember(former.into(), Arc::default());
+    put(&mut node.cluster, &pod("old", OLD, "n16"));
+    put(
+        &mut node.cluster,
+        &policy_for("old", &json!({"podSelector": {"matchLabels": {"app": "old"}}, "egress": [{"ports": [{"port": 443}]}]})),
+    );
+    node.recompile();
+    let plain = |packet| (packet, Offload::default());
+    let packets = [
+        plain(tcp((OLD, 40_000), (WORLD, 443), SYN)),
+        plain(tcp((WORLD, 443), (OLD, 40_000), SYN_ACK)),
+        plain(tcp((OLD, 40_000), (WORLD, 80), SYN)),
+        plain(tcp((FREE, 40_000), (OLD, 80), SYN)),
+    ];
+    assert_eq!(node.out(&packets), (0, packets[..2].to_vec()));
+    assert_eq!((node.dropped(DropReason::PolicyIngress), node.dropped(DropReason::PolicyEgress)), (1, 1));
+
+    // The peer leases the other one: what goes there is the peer's, and nobody here is one of its pods.
+    assert!(node.goes(tcp((FREE, 40_000), (FRIEND, 80), SYN)) && node.comes(&tcp((FRIEND, 80), (FREE, 40_000), SYN_ACK)));
+    assert!(node.comes(&tcp((FRIEND, 1), (FREE, 80), SYN)), "over the wire");
+    let strays = [plain(tcp((FRIEND, 40_000), (WORLD, 443), SYN)), plain(udp((STRANGER, 1), (FREE, 53)))];
+    assert_eq!(node.out(&strays), (0, Vec::new()));
+    assert_eq!(node.dropped(DropReason::UnknownPod), 2);
+    // Policy has not heard that a former one is nobody's again.
+    node.outward.gate().unwrap().remember(former.into(), former[..1].into());
+    assert_eq!(node.out(&packets), (0, Vec::new()));
+    assert_eq!(node.dropped(DropReason::UnknownPod), 6);
+}

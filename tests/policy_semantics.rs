@@ -476,7 +476,7 @@ fn pods_of_other_nodes_are_judged_there() {
 
 #[test]
 fn until_policies_are_known_pods_are_closed_but_for_their_host() {
-    let closed = Policies::closed(&ours(UnknownPods::Allow));
+    let closed = Policies::closed(&ours(UnknownPods::Allow), 1);
     let refused = |egress, ingress| Verdict::Refused(Refused { egress, ingress });
     let unsynced = Some(Cause::Unsynced);
     assert!(!closed.is_open());

@@ -3,8 +3,8 @@
 
 mod sys_support;
 
-use felt::daemon::scope::{NodeScope, PROTOCOL, TABLE, bypass};
-use felt::sys::netlink::{Event, LOOSE, Monitor, Netlink, Route, RouteProtocol, RouteType, Rule};
+use felt::daemon::scope::{FORMER_MAX, Keeping, NodeScope, PROTOCOL, TABLE, bypass};
+use felt::sys::netlink::{Event, LOOSE, Monitor, Netlink, Route, RouteProtocol, RouteType, Rule, RuleAction};
 use felt::sys::tun::{Multiqueue, TunQueue};
 use ipnetwork::IpNetwork;
 use sys_support::TestNetns;
@@ -22,7 +22,9 @@ fn scope(netlink: &Netlink, device: &str, subnets: &[&str]) -> (TunQueue, NodeSc
     let queue = TunQueue::open(device, Multiqueue::No).unwrap();
     let index = netlink.link(device).unwrap().index;
     netlink.set_up(index).unwrap();
-    (queue, NodeScope { device: device.to_owned(), index, subnets: subnets.iter().map(|subnet| net(subnet)).collect() })
+    let subnets = subnets.iter().map(|subnet| net(subnet)).collect();
+    let network = Some(net("10.5.0.0/16"));
+    (queue, NodeScope { device: device.to_owned(), index, network, subnets, former: Vec::new() })
 }
 
 const BOTH: [&str; 2] = ["10.5.1.0/24", "fd00:5:1::/64"];
@@ -39,13 +41,16 @@ fn routes(netlink: &Netlink) -> Vec<(RouteType, String, u32, u32)> {
     routes.map(|route| (route.kind, route.to.to_string(), route.table, route.metric.unwrap_or(0))).collect()
 }
 
-fn expected_rules(device: &str, subnet: &str) -> [String; 5] {
+fn expected_rules(device: &str, subnet: &str) -> [String; 8] {
     [
         format!("99: from {subnet} iif lo lookup main"),
         format!("99: to {subnet} iif lo lookup main"),
-        format!("100: iif {device} lookup main"),
+        format!("99: iif {device} lookup main"),
+        format!("100: iif {device} unreachable"),
         format!("101: from {subnet} lookup 8285"),
         format!("102: to {subnet} lookup 8285"),
+        format!("103: from {subnet} blackhole"),
+        format!("103: to {subnet} blackhole"),
     ]
 }
 
@@ -138,15 +143,61 @@ fn what_another_run_left_is_taken_over_or_taken_away() {
 }
 
 #[test]
+fn former_subnets_stay_covered_across_changes_and_restarts_up_to_a_number() {
+    inside(|netlink| {
+        let (_queue, scope) = scope(netlink, "felt0", &BOTH);
+        let before = netlink.rules().unwrap();
+        let of = |number: usize| NodeScope { subnets: vec![net(&format!("10.5.{number}.0/24"))], ..scope.clone() };
+        let covered = || -> Vec<String> {
+            let rules = netlink.rules().unwrap().into_iter().filter(|rule| rule.priority == 101);
+            rules.filter_map(|rule| Some(rule.from?.to_string())).collect()
+        };
+        let is_unreachable = |to: &str| {
+            let mut found = routes(netlink).into_iter();
+            found.any(|(kind, route, table, _)| (kind, route.as_str(), table) == (RouteType::Unreachable, to, 254))
+        };
+        let mut keeping = Keeping::begin(Some(scope.clone()), "felt0", netlink).unwrap();
+        keeping.change(Some(of(2)));
+        assert!(keeping.look(netlink).unwrap() && !keeping.look(netlink).unwrap());
+        assert_eq!(covered(), ["10.5.1.0/24", "10.5.2.0/24", "fd00:5:1::/64"]);
+        assert!(is_unreachable("10.5.2.0/24") && !is_unreachable("10.5.1.0/24"), "another node may lease it");
+        // Killed, and started with another subnet still.
+        drop(keeping);
+        let mut keeping = Keeping::begin(Some(of(3)), "felt0", netlink).unwrap();
+        assert_eq!(keeping.former(), ["10.5.1.0/24", "10.5.2.0/24", "fd00:5:1::/64"].map(net));
+        assert_eq!(covered(), ["10.5.1.0/24", "10.5.2.0/24", "10.5.3.0/24", "fd00:5:1::/64"]);
+        // Put back as any other rule.
+        for rule in netlink.rules().unwrap().iter().filter(|rule| rule.protocol == Some(PROTOCOL)) {
+            netlink.delete_rule(rule).unwrap();
+        }
+        assert!(keeping.look(netlink).unwrap());
+        assert_eq!(covered().len(), 4);
+        // Ours again.
+        keeping.change(Some(of(1)));
+        keeping.look(netlink).unwrap();
+        assert_eq!(keeping.former(), ["10.5.2.0/24", "fd00:5:1::/64", "10.5.3.0/24"].map(net));
+        for number in 4..40 {
+            keeping.change(Some(of(number)));
+            keeping.look(netlink).unwrap();
+        }
+        assert_eq!((keeping.former().len(), covered().len()), (FORMER_MAX, FORMER_MAX + 1));
+        assert_eq!(keeping.former().last(), Some(&net("10.5.38.0/24")));
+        assert!(NodeScope::remove("felt0", netlink).unwrap());
+        assert_eq!((netlink.rules().unwrap(), routes(netlink).len()), (before, 0));
+    });
+}
+
+#[test]
 fn what_others_put_there_stays() {
     inside(|netlink| {
         let (_queue, scope) = scope(netlink, "felt0", &["10.5.1.0/24"]);
         let others = [
             Rule::new(false, 98).from(net("10.5.1.0/24")).table(7),
-            Rule::new(false, 100).input("eth1"),
+            Rule::new(false, 99).input("eth1"),
             Rule::new(false, 101).from(net("10.5.9.0/24")).table(TABLE),
             Rule::new(false, 102).to(net("10.5.1.0/24")).table(TABLE),
-            Rule::new(true, 100).input("felt0"),
+            Rule::new(true, 99).input("felt0"),
+            Rule::new(false, 103).from(net("10.5.9.0/24")).action(RuleAction::Blackhole),
         ];
         for rule in &others {
             netlink.add_rule(rule).unwrap();
@@ -158,8 +209,8 @@ fn what_others_put_there_stays() {
         assert!(!scope.ensure(netlink).unwrap());
         let with_ours = netlink.rules().unwrap();
         assert!(others.iter().all(|rule| with_ours.iter().any(|found| found.does_as(rule))));
-        // One of the four did what was wanted already.
-        assert_eq!(with_ours.len(), before.0.len() + 3);
+        // One of the eight did what was wanted already.
+        assert_eq!(with_ours.len(), before.0.len() + 7);
         NodeScope::remove("felt0", netlink).unwrap();
         assert_eq!((netlink.rules().unwrap(), netlink.routes().unwrap()), before);
     });
@@ -180,13 +231,13 @@ fn the_way_out_of_the_tun_is_open_before_anything_is_sent_in_and_until_nothing_i
             told.collect()
         };
         scope.ensure(netlink).unwrap();
-        assert_eq!(told(), ["+99", "+99", "+100", "+101", "+102"]);
+        assert_eq!(told(), ["+99", "+99", "+99", "+100", "+101", "+102", "+103", "+103"]);
         // New pods are covered before the old ones are let go.
         let moved = NodeScope { subnets: vec![net("10.5.2.0/24")], ..scope.clone() };
         moved.ensure(netlink).unwrap();
-        assert_eq!(told(), ["+99", "+99", "+101", "+102", "-102", "-101", "-99", "-99"]);
+        assert_eq!(told(), ["+99", "+99", "+101", "+102", "+103", "+103", "-103", "-103", "-102", "-101", "-99", "-99"]);
         NodeScope::remove("felt0", netlink).unwrap();
-        assert_eq!(told(), ["-102", "-101", "-100", "-99", "-99"]);
+        assert_eq!(told(), ["-103", "-103", "-102", "-101", "-100", "-99", "-99", "-99"]);
     });
 }
 

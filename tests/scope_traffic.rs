@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use felt::buf::Batch;
 use felt::daemon::device::{OverlayDevice, Plan};
-use felt::daemon::scope::NodeScope;
+use felt::daemon::scope::{Keeping, NodeScope, TABLE};
 use felt::lab::{EphemeralLab, Interrupt, Lab, LabPlan, Place, RegistryKind, Silent};
 use felt::net::{Offload, Supers};
 use felt::port::TunPort;
@@ -72,7 +72,8 @@ impl Ground {
         let queue = device.queues.remove(0);
         let supers = OsTun::negotiate(&queue, Supers::ALL);
         let port = OsTun::new(queue, TurnLimit::NONE, supers);
-        let scope = NodeScope { device: device.name, index: device.index, subnets: SUBNETS.map(net).to_vec() };
+        let (network, subnets) = (Some(net("10.99.0.0/16")), SUBNETS.map(net).to_vec());
+        let scope = NodeScope { device: device.name, index: device.index, network, subnets, former: Vec::new() };
         let ground = Self { lab, netlink, scope, port: Some(port) };
         for (ipv6, (from, to)) in ways_and_families() {
             // Links and neighbours need a moment.
@@ -322,6 +323,70 @@ fn without_a_forwarder_pods_are_cut_off_and_without_the_scope_they_are_not() {
     reach(false);
     NodeScope::remove(&ground.scope.device, &ground.netlink).unwrap();
     reach(true);
+}
+
+#[test]
+fn pods_of_a_former_subnet_stay_under_policy() {
+    let mut ground = Ground::new("former");
+    let later = NodeScope { subnets: ["10.99.7.0/24", "fd05:7::/64"].map(net).to_vec(), ..ground.scope.clone() };
+    let mut keeping = Keeping::begin(Some(ground.scope.clone()), &later.device, &ground.netlink).unwrap();
+    keeping.change(Some(later.clone()));
+    keeping.look(&ground.netlink).unwrap();
+    // Nobody reads what comes out of the TUN.
+    for (ipv6, (from, to)) in ways_and_families() {
+        assert!(!ground.connects(from, to, ipv6), "{from} got past the TUN to {to}, IPv6: {ipv6}");
+    }
+    let forwarder = ground.forward();
+    let passes = |when: &str| {
+        forwarder.ways.lock().unwrap().clear();
+        for (ipv6, (from, to)) in ways_and_families() {
+            ground.carries(from, to, ipv6, LITTLE);
+            let both_ways = forwarder.saw(&ground.lab, from, to, ipv6) && forwarder.saw(&ground.lab, to, from, ipv6);
+            assert!(both_ways, "{from} and {to} went past the TUN {when} (IPv6: {ipv6})");
+        }
+    };
+    passes("after the change");
+    drop(keeping);
+    let mut keeping = Keeping::begin(Some(later), &ground.scope.device, &ground.netlink).unwrap();
+    assert!(!keeping.look(&ground.netlink).unwrap());
+    passes("after a restart");
+    // The overlay's own route leads into the TUN, and this is nobody's.
+    let nobody: IpAddr = NOBODY[0].parse().unwrap();
+    let told = ground.netns(PODS[0]).run_in(|| TcpStream::connect_timeout(&(nobody, 9).into(), PATIENCE).unwrap_err().kind());
+    assert!(matches!(told.unwrap(), ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable));
+    let way = (address(&ground.lab, PODS[0], false), nobody);
+    assert_eq!(forwarder.ways.lock().unwrap().get(&way).copied(), Some(1));
+    forwarder.stop();
+}
+
+#[test]
+fn while_the_table_is_empty_pods_are_cut_off() {
+    let ground = Ground::new("flushed");
+    ground.scope.ensure(&ground.netlink).unwrap();
+    for route in ground.netlink.routes().unwrap().iter().filter(|route| route.table == TABLE) {
+        ground.netlink.delete_route(route).unwrap();
+    }
+    for (ipv6, (from, to)) in ways_and_families() {
+        assert!(!ground.connects(from, to, ipv6), "{from} got past the TUN to {to}, IPv6: {ipv6}");
+        assert!(ground.connects(Place::Node(1), PODS[0], ipv6) && ground.connects(PODS[0], Place::Node(1), ipv6));
+    }
+}
+
+#[test]
+fn a_judged_packet_without_a_way_on_does_not_come_back() {
+    let mut ground = Ground::new("nowhere");
+    ground.scope.ensure(&ground.netlink).unwrap();
+    let forwarder = ground.forward();
+    for (ipv6, nowhere) in [(false, "203.0.113.9"), (true, "2001:db8::9")] {
+        let nowhere: IpAddr = nowhere.parse().unwrap();
+        assert!(ground.netns(Place::Node(1)).run_in(|| Netlink::open().unwrap().route_to(nowhere)).unwrap().is_err());
+        let told =
+            ground.netns(PODS[0]).run_in(|| TcpStream::connect_timeout(&(nowhere, 9).into(), PATIENCE).unwrap_err().kind());
+        assert!(matches!(told.unwrap(), ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable), "{nowhere}");
+        let count = forwarder.ways.lock().unwrap().get(&(address(&ground.lab, PODS[0], ipv6), nowhere)).copied();
+        assert_eq!(count, Some(1), "{nowhere}");
+    }
+    forwarder.stop();
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod sys_support;
 
 use std::net::IpAddr;
 
-use felt::sys::netlink::{Event, LOOSE, Monitor, Netlink, Route, RouteProtocol, RouteType, Rule};
+use felt::sys::netlink::{Event, LOOSE, Monitor, Netlink, Route, RouteProtocol, RouteType, Rule, RuleAction};
 use ipnetwork::IpNetwork;
 use sys_support::TestNetns;
 
@@ -22,12 +22,14 @@ fn inside(work: impl FnOnce(&Netlink) + Send) {
 fn rules() -> Vec<Rule> {
     let rules = [
         Rule::new(false, 99).input("lo"),
-        Rule::new(false, 100).input("not-there0"),
+        Rule::new(false, 99).input("not-there0").suppress(16),
+        Rule::new(false, 100).input("not-there0").action(RuleAction::Unreachable),
         Rule::new(false, 101).from(net("10.5.1.0/24")).table(8285),
         Rule::new(false, 102).to(net("10.5.1.0/24")).table(200),
         Rule::new(true, 99).input("lo"),
         Rule::new(true, 101).from(net("fd00:5:1::/64")).table(8285),
         Rule::new(true, 102).to(net("fd00:5:1::/64")).table(8285),
+        Rule::new(true, 103).to(net("fd00:5:1::/64")).action(RuleAction::Blackhole),
     ];
     rules.map(|rule| rule.protocol(PROTOCOL)).to_vec()
 }
@@ -81,8 +83,9 @@ fn a_rule_of_ip_that_selects_by_more_is_told_apart() {
         ip("rule add prio 100 iif felt0 prohibit");
         let plain = Rule::new(false, 100).input("felt0");
         let found: Vec<Rule> = netlink.rules().unwrap().into_iter().filter(|rule| rule.priority == 100).collect();
-        assert_eq!(found.iter().map(|rule| rule.further).collect::<Vec<_>>(), [true, true, false, true]);
-        assert!(found[2].does_as(&plain), "{:?}", found[2]);
+        assert_eq!(found.iter().map(|rule| rule.further).collect::<Vec<_>>(), [true, false, false, true]);
+        assert_eq!(found.iter().map(|rule| rule.does_as(&plain)).collect::<Vec<_>>(), [false, false, true, false]);
+        assert_eq!(found[1].suppress, Some(0));
     });
 }
 
@@ -124,6 +127,22 @@ fn a_monitor_tells_of_rules() {
             assert_eq!(monitor.next_event().unwrap(), Some(Event::RuleGone(rule)));
         }
         assert_eq!(monitor.next_event().unwrap(), None);
+    });
+}
+
+#[test]
+fn a_monitor_tells_of_routes_if_asked_to() {
+    inside(|netlink| {
+        let (mut all, mut some) = (Monitor::open_with_routes().unwrap(), Monitor::open().unwrap());
+        for to in ["192.0.2.0/24", "2001:db8::/64"] {
+            let route = Route::new(net(to)).table(8285).kind(RouteType::BlackHole).metric(9).protocol(PROTOCOL);
+            netlink.add_route(&route).unwrap();
+            netlink.delete_route(&route).unwrap();
+            let is_it = |found: &Route| (found.to, found.table, found.protocol) == (route.to, 8285, PROTOCOL);
+            assert!(matches!(all.next_event().unwrap(), Some(Event::Route(found)) if is_it(&found)));
+            assert!(matches!(all.next_event().unwrap(), Some(Event::RouteGone(found)) if is_it(&found)));
+        }
+        assert_eq!((all.next_event().unwrap(), some.next_event().unwrap()), (None, None));
     });
 }
 

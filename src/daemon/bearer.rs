@@ -7,7 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ipnetwork::Ipv4Network;
+use ipnetwork::{IpNetwork, Ipv4Network};
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
@@ -16,7 +16,7 @@ use super::interface::External;
 use super::offloads::OffloadWatch;
 use super::options::{Offloads, RunOptions};
 use super::policy::PolicyScope;
-use super::scope::{Keeping, NodeScope, ScopeError};
+use super::scope::{self, Keeping, NodeScope, ScopeError};
 use super::tuning;
 use super::worker::{Pair, Ports};
 use crate::net::{Prefix4, Supers};
@@ -137,8 +137,9 @@ impl Plan {
 
     /// The policy scope, if it is `node`, by the device of this name and index.
     fn scope_by(&self, name: &str, index: u32) -> Option<NodeScope> {
-        let subnet = Ipv4Network::new(self.device.subnet.base(), self.device.subnet.len()).ok()?;
-        self.node_scope.then(|| NodeScope { device: name.to_owned(), index, subnets: vec![subnet.into()] })
+        let network = |prefix: Prefix4| Ipv4Network::new(prefix.base(), prefix.len()).ok().map(IpNetwork::from);
+        let (network, subnets) = (network(self.device.network), vec![network(self.device.subnet)?]);
+        self.node_scope.then(|| NodeScope { device: name.to_owned(), index, network, subnets, former: Vec::new() })
     }
 }
 
@@ -169,6 +170,19 @@ impl Bearer {
         self.bring_up()
     }
 
+    /// Has pods of the subnet of `plan` under policy scope `node`, before there is any: where the device is still to be
+    /// [readdressed](Self::readdress). Those of the subnet before stay so.
+    ///
+    /// # Errors
+    /// When the kernel refuses; it is tried again with every [look](Self::check).
+    pub fn cover(&mut self, plan: &Plan) -> Result<(), BearerError> {
+        if let Some(up) = &mut self.up {
+            up.scope.change(plan.scope_by(&up.name, up.index));
+            up.scope.look(&up.netlink)?;
+        }
+        Ok(())
+    }
+
     /// Gives the device the address and route of another subnet or network. Queues and sockets stay.
     ///
     /// # Errors
@@ -176,28 +190,32 @@ impl Bearer {
     pub fn readdress(&mut self, plan: &Plan) -> Result<(), BearerError> {
         self.adopt(plan);
         if let Some(up) = &mut self.up {
-            device::restore(&self.plan.device, up.index, &up.name, &up.netlink)?;
             up.scope.change(self.plan.scope_by(&up.name, up.index));
             up.scope.look(&up.netlink)?;
+            device::restore(&self.plan.device, up.index, &up.name, &up.netlink)?;
         }
         Ok(())
     }
 
-    /// Waits until the kernel has something to say about devices, addresses or rules, ours or others; for ever without a device.
-    /// Safe to drop and ask again.
+    /// Waits until the kernel has something to say about devices, addresses or rules, ours or others, or routes that may be ours;
+    /// for ever without a device. Safe to drop and ask again.
     pub async fn news(&mut self) {
         let Some(up) = &mut self.up else { return std::future::pending().await };
-        // What has begun to gather stays in the socket until it is taken all at once.
-        if up.monitor.readable().await.is_err() {
-            return std::future::pending().await;
+        loop {
+            // What has begun to gather stays in the socket until it is taken all at once.
+            if up.monitor.readable().await.is_err() {
+                return std::future::pending().await;
+            }
+            let (looked, soon) = (up.looked, Instant::now() + GATHER);
+            // Kept beyond this call: on a busy node it is dropped and asked again many times before it is due.
+            let due = *up.due.get_or_insert_with(|| looked.map_or(soon, |looked| (looked + LOOK_PAUSE).max(soon)));
+            tokio::time::sleep_until(due).await;
+            up.due = None;
+            up.looked = Some(Instant::now());
+            if up.take_news().await {
+                return;
+            }
         }
-        let (looked, soon) = (up.looked, Instant::now() + GATHER);
-        // Kept beyond this call: on a busy node it is dropped and asked again many times before it is due.
-        let due = *up.due.get_or_insert_with(|| looked.map_or(soon, |looked| (looked + LOOK_PAUSE).max(soon)));
-        tokio::time::sleep_until(due).await;
-        up.due = None;
-        up.looked = Some(Instant::now());
-        up.take_news().await;
     }
 
     /// Looks at the device and puts right what is not.
@@ -247,6 +265,26 @@ impl Bearer {
         self.up.as_ref().map(|up| up.scope.bypassed()).unwrap_or_default()
     }
 
+    /// Subnets we had before, whose pods stay under policy scope `node`; the oldest first.
+    pub fn former(&self) -> Vec<Prefix4> {
+        let former = self.up.as_ref().map(|up| up.scope.former()).unwrap_or_default();
+        let prefix = |network: &IpNetwork| match network {
+            IpNetwork::V4(network) => Prefix4::new(network.network(), network.prefix()).ok(),
+            IpNetwork::V6(_) => None,
+        };
+        former.iter().filter_map(prefix).collect()
+    }
+
+    /// Whether pods of our subnet would be under policy scope `node` from their first packet on, if they are to be at all.
+    pub fn covers_pods(&self) -> bool {
+        !self.plan.node_scope || (self.is_up() && self.hindrance().is_none())
+    }
+
+    /// Why policy scope `node` is not in force as it should be; `None` also where there is none to be.
+    pub fn hindrance(&self) -> Option<&str> {
+        self.up.as_ref().and_then(|up| up.scope.hindrance())
+    }
+
     /// Whether the device is there, as far as is known.
     pub fn is_up(&self) -> bool {
         self.up.is_some()
@@ -291,7 +329,7 @@ impl Bearer {
     fn bring_up(&mut self) -> Result<Vec<Pair>, BearerError> {
         let netlink = Netlink::open()?;
         // Opened before the device is looked at, so that no change is missed.
-        let monitor = Monitor::open()?.awaitable()?;
+        let monitor = Monitor::open_with_routes()?.awaitable()?;
         let sockets = UdpSocket::bind_group(self.plan.bind, self.plan.buffers, self.plan.device.queues)?;
         let granted = sockets.first().map_or(self.plan.buffers, UdpSocket::granted);
         let device = OverlayDevice::bring_up(&self.plan.device, &netlink)?;
@@ -337,14 +375,21 @@ impl Bearer {
 }
 
 impl Up {
-    /// Takes what the kernel had to say. It all comes to the same: look at everything; an error, which hides what happened,
-    /// too.
-    async fn take_news(&mut self) {
+    /// Takes what the kernel had to say. Whether any of it matters; then it all comes to the same: look at everything; an
+    /// error, which hides what happened, too.
+    async fn take_news(&mut self) -> bool {
         // Cleared first: what comes while the rest is taken wakes us again. It is ready, so this does not wait.
         if let Ok(mut ready) = self.monitor.readable_mut().await {
             ready.clear_ready();
         }
-        while matches!(self.monitor.get_mut().next_event(), Ok(Some(_))) {}
+        let (index, mut matters) = (self.index, false);
+        loop {
+            match self.monitor.get_mut().next_event() {
+                Ok(Some(event)) => matters |= scope::is_news(&event, index),
+                Ok(None) => return matters,
+                Err(_) => return true,
+            }
+        }
     }
 }
 

@@ -9,6 +9,8 @@ use crate::daemon::overlay::Overlay;
 use crate::daemon::scope;
 use crate::forward::SourceCheck;
 use crate::lease::NetworkConfig;
+use crate::sys::capability;
+use crate::sys::netlink::Route;
 use crate::sys::netns::Netns;
 
 fn options() -> RunOptions {
@@ -101,13 +103,19 @@ fn plan(subnet: &str, node_scope: bool) -> Plan {
     Plan { device, bind, buffers, offloads: Offloads::ALL, batch: tuning::BATCH, node_scope }
 }
 
+/// Takes the news of what was done to bring devices up: IPv6 has some even seconds later.
+async fn settle(bearer: &mut Bearer) {
+    while tokio::time::timeout(Duration::from_secs(3), bearer.news()).await.is_ok() {}
+}
+
 /// The rule by which what comes from pods goes into the device.
 fn from_pods(netlink: &Netlink) -> Vec<String> {
-    let rules = netlink.rules().unwrap().into_iter().filter(|rule| rule.priority == scope::FIRST_PRIORITY + 2);
+    let rules = netlink.rules().unwrap().into_iter().filter(|rule| rule.priority == scope::FIRST_PRIORITY + 4);
     rules.map(|rule| rule.to_string()).collect()
 }
 
 const FROM_PODS: &str = "101: from 10.5.1.0/24 lookup 8285";
+const OTHERS: &str = "101: from 10.5.2.0/24 lookup 8285";
 
 #[test]
 fn the_rules_of_scope_node_come_stay_and_go_with_the_device() {
@@ -118,8 +126,22 @@ fn the_rules_of_scope_node_come_stay_and_go_with_the_device() {
         assert_eq!(bearer.check().unwrap(), Condition::Good);
 
         bearer.readdress(&plan("10.5.2.0/24", true)).unwrap();
-        assert_eq!(from_pods(netlink), ["101: from 10.5.2.0/24 lookup 8285"]);
-        bearer.readdress(&plan("10.5.1.0/24", true)).unwrap();
+        assert_eq!(from_pods(netlink), [FROM_PODS, OTHERS], "pods have kept their addresses");
+        assert_eq!(bearer.former(), ["10.5.1.0/24".parse().unwrap()]);
+        bearer.release(false);
+        drop(ports);
+        assert_eq!(netlink.rules().unwrap(), before);
+
+        // Where the subnet is to be another, pods of that are covered before there are any.
+        let (mut bearer, ports) = Bearer::raise(plan("10.5.1.0/24", true)).unwrap();
+        bearer.cover(&plan("10.5.2.0/24", true)).unwrap();
+        assert_eq!(
+            (from_pods(netlink), bearer.subnet()),
+            (vec![FROM_PODS.into(), OTHERS.into()], "10.5.1.0/24".parse().unwrap())
+        );
+        bearer.release(false);
+        drop(ports);
+        let (mut bearer, ports) = Bearer::raise(plan("10.5.1.0/24", true)).unwrap();
 
         // Gone: the rules stay, and lead nowhere until the device is back.
         netlink.delete_link(netlink.link("felt0").unwrap().index).unwrap();
@@ -152,8 +174,7 @@ fn the_rules_of_scope_node_come_stay_and_go_with_the_device() {
 fn a_rule_that_is_removed_is_news_and_put_back() {
     inside("news", async |netlink| {
         let (mut bearer, _ports) = Bearer::raise(plan("10.5.1.0/24", true)).unwrap();
-        // What was done to bring it up.
-        while tokio::time::timeout(Duration::from_secs(1), bearer.news()).await.is_ok() {}
+        settle(&mut bearer).await;
         for rule in netlink.rules().unwrap().iter().filter(|rule| rule.protocol == Some(scope::PROTOCOL)) {
             netlink.delete_rule(rule).unwrap();
         }
@@ -167,6 +188,53 @@ fn a_rule_that_is_removed_is_news_and_put_back() {
         netlink.set_up(bridge).unwrap();
         bearer.check().unwrap();
         assert_eq!(bearer.bypassed(), ["cni0"]);
+        bearer.release(false);
+    });
+}
+
+#[test]
+fn a_table_that_is_flushed_is_news_and_what_others_do_to_their_routes_is_not() {
+    inside("flush", async |netlink| {
+        let (mut bearer, _ports) = Bearer::raise(plan("10.5.1.0/24", true)).unwrap();
+        netlink.create_veth("a0", "b0", None).unwrap();
+        let other = netlink.link("a0").unwrap().index;
+        for index in [other, netlink.link("b0").unwrap().index] {
+            netlink.set_up(index).unwrap();
+        }
+        settle(&mut bearer).await;
+        for number in 0..=255 {
+            netlink.add_route(&Route::new(format!("192.168.{number}.0/24").parse().unwrap()).device(other)).unwrap();
+        }
+        assert!(tokio::time::timeout(Duration::from_secs(1), bearer.news()).await.is_err(), "no news of ours");
+        for route in netlink.routes().unwrap().iter().filter(|route| route.table == scope::TABLE) {
+            netlink.delete_route(route).unwrap();
+        }
+        tokio::time::timeout(Duration::from_secs(5), bearer.news()).await.expect("told");
+        assert_eq!((bearer.check().unwrap(), bearer.check().unwrap()), (Condition::Mended, Condition::Good));
+        bearer.release(false);
+    });
+}
+
+#[test]
+fn rules_that_cannot_be_put_back_stand_in_the_way_until_they_can() {
+    inside("hinder", async |netlink| {
+        let (mut bearer, _ports) = Bearer::raise(plan("10.5.1.0/24", true)).unwrap();
+        assert!(bearer.covers_pods() && bearer.hindrance().is_none());
+        for rule in netlink.rules().unwrap().iter().filter(|rule| rule.protocol == Some(scope::PROTOCOL)) {
+            netlink.delete_rule(rule).unwrap();
+        }
+        std::thread::scope(|scope| {
+            let refused = scope.spawn(|| {
+                capability::drop_all_of_thread().unwrap();
+                bearer.check().unwrap_err().to_string()
+            });
+            assert!(refused.join().unwrap().contains("not in force"));
+        });
+        let why = bearer.hindrance().unwrap();
+        assert!(why.contains("policy scope `node` is not in force") && why.contains("add rule"), "{why}");
+        assert!(!bearer.covers_pods() && bearer.is_up());
+        assert_eq!(bearer.check().unwrap(), Condition::Mended);
+        assert!(bearer.covers_pods() && bearer.hindrance().is_none());
         bearer.release(false);
     });
 }

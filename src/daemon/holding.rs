@@ -1,4 +1,4 @@
-//! What a node does as it comes to hold a lease, changes to another one, or loses it: the device, the file, the snapshot.
+//! What a node does as it comes to hold a lease, changes to another one, or loses it: the rules, the device, the file, the snapshot.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::lease::Lease;
 use crate::net::Prefix4;
 
 impl Node {
-    /// Works under `lease` from now on: device, file, packets; where the subnet changes, the file before the device.
+    /// Works under `lease` from now on: policy, device, file, packets; where the subnet changes, the file before the device.
     ///
     /// # Errors
     /// When there is no device yet and none can be made.
@@ -24,6 +24,9 @@ impl Node {
         if self.bearer.is_none() {
             self.raise(own)?;
         }
+        // The file has containers started: from their first packet on, policy stands in the way.
+        self.cover(own);
+        self.tell_policy();
         // Where the subnet changes, readers of the file learn of it before the first packet goes by it.
         self.write_file(lease);
         self.readdress(own);
@@ -41,10 +44,13 @@ impl Node {
         self.show_expiry();
     }
 
-    /// Sees whether this node is ready, and says so when it is for the first time. Asked once per turn of the loop. It is ready once it holds a lease, has its device, has told of its subnet, and knows all peers.
+    /// Sees whether this node is ready, and says so when it is for the first time. Asked once per turn of the loop. It is ready once it holds a lease, has its
+    /// device, has told of its subnet, and knows all peers; and while nothing stands in the way of policy scope `node`.
     pub(super) fn announce(&mut self) {
         let up = self.bearer.as_ref().is_some_and(Bearer::is_up);
-        let ready = self.synced && self.keeper.held().is_some() && up && self.file_is_right;
+        let hindrance = self.bearer.as_ref().and_then(Bearer::hindrance);
+        self.health.set_hindrance(hindrance);
+        let ready = self.synced && self.keeper.held().is_some() && up && hindrance.is_none() && self.file_is_right;
         self.health.set_ready(ready);
         if ready && !self.announced {
             self.announced = true;
@@ -74,17 +80,32 @@ impl Node {
     pub(super) fn publish(&self) {
         let mtu = self.bearer.as_ref().map_or(0, Bearer::mtu);
         // Before the workers forward for a subnet, policy has to know that it is ours.
-        if let (Some(policy), Some(lease)) = (&self.policy, self.keeper.held()) {
-            policy.set_own(&lease.subnet);
-        }
+        self.tell_policy();
         let tunnel = self.keeper.held().map(|lease| self.tunnel(lease.subnet.v4, mtu));
         self.snapshots.publish(Snapshot { tunnel, table: Arc::clone(&self.overlay.table) });
         self.workers.wake();
     }
 
+    /// Tells policy which subnet is ours, and which were: of these, what no other node leases is still ours to judge.
+    pub(super) fn tell_policy(&self) {
+        let (Some(policy), Some(lease)) = (&self.policy, self.keeper.held()) else { return };
+        let former = self.bearer.as_ref().map(Bearer::former).unwrap_or_default();
+        // By the table that packets go by. What others lease a part of only is closed rather than open.
+        let leased = if former.is_empty() { Vec::new() } else { self.overlay.table.entries() };
+        let is_leased = |subnet: &Prefix4| leased.iter().any(|(other, _)| other.covers(subnet));
+        let unleased = former.iter().copied().filter(|subnet| !is_leased(subnet)).collect();
+        policy.set_former(former, unleased);
+        policy.set_own(&lease.subnet);
+    }
+
     /// Tells container runtimes what `lease` means; without success, the next tick tries again.
     pub(super) fn write_file(&mut self, lease: &Lease) {
         let Some(mtu) = self.bearer.as_ref().map(Bearer::mtu) else { return };
+        if !self.bearer.as_ref().is_some_and(Bearer::covers_pods) {
+            // Containers that would start by it would be open.
+            self.file_is_right = false;
+            return;
+        }
         let env = SubnetEnv::new(&self.config, &lease.subnet, u32::from(mtu), false);
         match env.write(&self.options.subnet_file) {
             Ok(()) => {
@@ -119,6 +140,19 @@ impl Node {
         self.bearer = Some(bearer);
         self.show_bearer();
         Ok(())
+    }
+
+    /// Has pods of `own` covered by policy scope `node`; without success, the next look tries again, and the file waits.
+    fn cover(&mut self, own: Prefix4) {
+        if self.bearer.as_ref().is_none_or(|bearer| bearer.subnet() == own) {
+            return;
+        }
+        let covered = self.plan(own).and_then(|plan| self.bearer.as_mut().map_or(Ok(()), |bearer| bearer.cover(&plan)));
+        if let Err(error) = covered
+            && self.trouble.device.is_news(&error)
+        {
+            tracing::error!("{error}; trying again every second");
+        }
     }
 
     /// Brings address and routes of the device in line with `own` and the network; a device that is in the way of that is

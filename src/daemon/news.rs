@@ -115,6 +115,10 @@ impl Node {
     /// Puts changes of the view in force.
     pub(super) fn apply(&mut self, change: &ViewChange) {
         change.apply_to(&self.overlay.table);
+        // Others may lease by now what was ours.
+        if self.bearer.as_ref().is_some_and(|bearer| !bearer.former().is_empty()) {
+            self.tell_policy();
+        }
         for route in &change.routes {
             if let Route::Set(_, Endpoint::V4(peer)) = route {
                 self.paths.set(*peer.ip());

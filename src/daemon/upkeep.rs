@@ -7,7 +7,7 @@ use super::paths::Narrow;
 use super::run::{self, RunError};
 use crate::net::Prefix4;
 
-/// Every so many ticks the host is looked at even if nothing was heard of it: routes that vanish are not told of.
+/// Every so many ticks the host is looked at even if nothing was heard of it: routes that vanish with a device are not told of.
 const LOOK_ANYWAY_TICKS: u32 = 10;
 
 impl Node {

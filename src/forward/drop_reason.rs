@@ -46,7 +46,7 @@ drop_reasons! {
     PolicyEgress, "policy_egress", "The source pod's egress does not allow the flow.";
     PolicyIngress, "policy_ingress", "The destination pod's ingress does not allow the flow.";
     PolicyUnsynced, "policy_unsynced", "Policy is not known yet, and until it is, pods are closed.";
-    UnknownPod, "unknown_pod", "The address is one of this node's subnet, but no pod is known to have it.";
+    UnknownPod, "unknown_pod", "The address is one of this node's subnet, but no pod is known to have it; or of a former one that another node leases now.";
     Multicast, "multicast", "Multicast is switched off.";
     BadTransport, "bad_transport", "Its headers above IP cannot be read, so policy cannot judge it.";
     TinyFragment, "tiny_fragment", "A first fragment too short to show its ports, or one that would overwrite them (RFC 1858).";

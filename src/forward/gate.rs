@@ -3,11 +3,12 @@
 //! Both directions of all workers share one flow table, because a flow's packets and its replies are carried by different threads.
 //! Not here: what policies say (`policy`), how flows age (`flow`), who is told of refusals.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use super::{Counters, DropReason, Tunnel};
+use super::{Counters, DropReason, Peers, Tunnel};
 use crate::flow::{Admission, Dropped, FlowTable, Inserted, OnChange, Passed, Spot, Tracker};
-use crate::net::{FlowKey, Moment, Protocol, v4_bits};
+use crate::net::{FlowKey, Moment, Prefix4, Protocol, v4_bits};
 use crate::policy::{Cause, Policies, RefusalEvent, RefusalQueue, Refused, Verdict};
 use crate::wire::inspect::{Inspected, TcpFlags, Unfit, inspect, is_multicast};
 use crate::wire::ipv4::Ipv4;
@@ -43,6 +44,9 @@ pub struct Gate {
     policies: Arc<Policies>,
     tracker: Tracker,
     refusals: Arc<RefusalQueue>,
+    /// Subnets this node had before, of which pods may still have addresses.
+    former: Arc<[Prefix4]>,
+    foreign: Arc<[Prefix4]>,
     now: Moment,
     /// What the packet before was like, if it was let through in this batch.
     latest: Option<Alike>,
@@ -62,13 +66,28 @@ impl Gate {
     #[must_use]
     pub fn new(rules: Rules, policies: Arc<Policies>, flows: Arc<FlowTable>, refusals: Arc<RefusalQueue>) -> Self {
         let tracker = Tracker::new(flows, rules.on_change);
-        Self { rules, policies, tracker, refusals, now: Moment::ZERO, latest: None }
+        Self {
+            rules,
+            policies,
+            tracker,
+            refusals,
+            former: Arc::default(),
+            foreign: Arc::default(),
+            now: Moment::ZERO,
+            latest: None,
+        }
     }
 
     /// Goes by these from now on.
     pub fn follow(&mut self, policies: Arc<Policies>) {
         self.policies = policies;
         self.latest = None;
+    }
+
+    /// Takes these for the subnets this node had before, from now on; `foreign` are those that the policies gone by take for
+    /// another node's.
+    pub fn remember(&mut self, former: Arc<[Prefix4]>, foreign: Arc<[Prefix4]>) {
+        (self.former, self.foreign) = (former, foreign);
     }
 
     /// A batch begins.
@@ -103,14 +122,38 @@ impl Gate {
     }
 
     /// Whether a packet from the TUN that may go on is the host's to deliver, and so goes back there.
+    ///
+    /// What goes to a subnet this node had before is, unless another node leases it: then it is that one's.
     #[inline]
     #[must_use]
-    pub fn sends_back(&self, tunnel: &Tunnel, packet: &[u8]) -> bool {
+    pub fn sends_back(&self, tunnel: &Tunnel, peers: &mut impl Peers, packet: &[u8]) -> bool {
         self.rules.scope == Scope::Node
             && Ipv4::parse(packet).is_ok_and(|packet| {
                 let destination = packet.destination();
-                tunnel.own.contains(destination) || !tunnel.network.contains(destination)
+                tunnel.own.contains(destination)
+                    || !tunnel.network.contains(destination)
+                    || (self.was_ours(destination) && peers.peer_of(destination).is_none())
             })
+    }
+
+    /// Whether a packet from the TUN is of an address that was ours and is another node's now. What that node sends comes over the
+    /// wire, so its source is a pod of ours that has kept its address: policy would take it for the other's. Where policy and leases
+    /// do not agree yet, the packet is of nobody.
+    #[inline]
+    #[must_use]
+    pub fn is_stray(&self, peers: &mut impl Peers, packet: &Ipv4<'_>) -> bool {
+        if self.former.is_empty() || self.rules.scope != Scope::Node {
+            return false;
+        }
+        let (source, destination) = (packet.source(), packet.destination());
+        let is_foreign = |address| self.foreign.iter().any(|subnet| subnet.contains(address));
+        (self.was_ours(source) && (is_foreign(source) || peers.peer_of(source).is_some()))
+            || (is_foreign(destination) && peers.peer_of(destination).is_none())
+    }
+
+    #[inline]
+    fn was_ours(&self, address: Ipv4Addr) -> bool {
+        self.former.iter().any(|subnet| subnet.contains(address))
     }
 
     /// Whether an IP packet may go on, as far as policy is concerned.

@@ -101,10 +101,14 @@ impl<E: Encapsulation> Forwarder<E> {
     ) -> Result<Way, Rejection> {
         // Bytes that are no packet have names of their own.
         if let Some(gate) = &mut self.gate
-            && Ipv4::parse(packet.bytes()).is_ok()
+            && let Ok(header) = Ipv4::parse(packet.bytes())
         {
-            gate.admit(packet.bytes(), &self.counters).map_err(|reason| Rejection { reason, error: None })?;
-            if gate.sends_back(tunnel, packet.bytes()) {
+            let silent = |reason| Rejection { reason, error: None };
+            if gate.is_stray(peers, &header) {
+                return Err(silent(DropReason::UnknownPod));
+            }
+            gate.admit(packet.bytes(), &self.counters).map_err(silent)?;
+            if gate.sends_back(tunnel, peers, packet.bytes()) {
                 return Ok(Way::Back);
             }
         }

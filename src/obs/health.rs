@@ -14,6 +14,7 @@ const STUCK_AFTER: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub struct Health {
     ready: AtomicBool,
+    hindrance: Mutex<Option<String>>,
     parts: Mutex<Vec<Part>>,
 }
 
@@ -48,6 +49,19 @@ impl Health {
     /// Whether the node may be sent work.
     pub fn set_ready(&self, ready: bool) {
         self.ready.store(ready, Relaxed);
+    }
+
+    /// What stands in the way of being ready, to be told to who asks; `None` where there is no more to say than that it is not.
+    pub fn set_hindrance(&self, hindrance: Option<&str>) {
+        let mut said = self.hindrance.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.as_deref() != hindrance {
+            *said = hindrance.map(str::to_owned);
+        }
+    }
+
+    /// What stands in the way of being ready, if that is known.
+    pub fn hindrance(&self) -> Option<String> {
+        self.hindrance.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether the node may be sent work: lease held, device up, file written.

@@ -1,7 +1,7 @@
 //! The health server: `/healthz`, `/readyz`, `/metrics`.
 //!
 //! Paths, statuses and texts of the first two are flannel's, so probes written for it keep working; unlike there,
-//! `/healthz` fails when a worker or the registry task is stuck.
+//! `/healthz` fails when a worker or the registry task is stuck, and `/readyz` says what stands in the way if that is known.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -96,11 +96,35 @@ async fn readyz(State(shared): State<Shared>) -> Response {
     if shared.health.is_ready() {
         "flanneld is ready".into_response()
     } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "flanneld is not ready yet").into_response()
+        let why = shared.health.hindrance().map(|why| format!(": {why}")).unwrap_or_default();
+        (StatusCode::SERVICE_UNAVAILABLE, format!("flanneld is not ready yet{why}")).into_response()
     }
 }
 
 async fn exposition(State(shared): State<Shared>) -> Response {
     let kind = [(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")];
     (kind, shared.metrics.exposition((shared.now)())).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_is_not_ready_says_why_if_that_is_known() {
+        let health = Arc::<Health>::default();
+        let shared = Shared { health: Arc::clone(&health), metrics: Arc::default(), now: || Moment::ZERO };
+        let asked = async || {
+            let answer = readyz(State(shared.clone())).await;
+            let status = answer.status().as_u16();
+            let body = axum::body::to_bytes(answer.into_body(), 1000).await.unwrap();
+            (status, String::from_utf8(body.to_vec()).unwrap())
+        };
+        assert_eq!(asked().await, (503, "flanneld is not ready yet".to_owned()));
+        health.set_hindrance(Some("no rules"));
+        assert_eq!(asked().await, (503, "flanneld is not ready yet: no rules".to_owned()));
+        health.set_hindrance(None);
+        health.set_ready(true);
+        assert_eq!(asked().await, (200, "flanneld is ready".to_owned()));
+    }
 }

@@ -151,3 +151,39 @@ fn pods_are_closed_until_every_policy_could_be_read() {
     eventually("it opens", PATIENCE, || Probe::Tcp(80).passes(client, server).then_some(()));
     assert!(Probe::Tcp(80).passes(client, neighbour) && Probe::Ping.passes(server, client));
 }
+
+/// Pods keep the addresses they were given, whatever subnet their node holds later.
+#[test]
+fn pods_of_a_former_subnet_stay_under_policy_across_a_restart_too() {
+    let lab = lab("former", PolicyScope::Node);
+    let pods = pods(&lab);
+    let [client, neighbour, ..] = &pods[..] else { panic!("four pods") };
+    enforce(&lab, "former.yaml", &[closed("node1-pod2")]);
+    let is_judged = |when: &str| {
+        let before = metrics(&node(&lab, 1));
+        assert!(!Probe::Tcp(80).passes(client, neighbour), "{when}");
+        eventually("the other way is open", PATIENCE, || Probe::Tcp(80).passes(neighbour, client).then_some(()));
+        let after = metrics(&node(&lab, 1));
+        assert!(after.dropped("policy_ingress") > before.dropped("policy_ingress"), "{when}");
+        assert!(after.value("felt_sent_back_total") > before.value("felt_sent_back_total"), "{when}");
+    };
+    is_judged("before");
+    let node1 = lab.node(1).unwrap();
+    let subnet = || node1.subnet().unwrap().unwrap().subnet.to_string();
+    let old = subnet();
+    lab.registry().put_config(&MOVED.replace('\'', "\"")).unwrap();
+    eventually("the node takes another subnet", PATIENCE, || (subnet() != old && node1.is_ready()).then_some(()));
+    is_judged("with another subnet");
+    node1.kill().unwrap();
+    assert!(!Probe::Tcp(80).passes(neighbour, client), "cut off, not open");
+    node1.start().unwrap();
+    node1.wait_ready(&felt::lab::Interrupt::new()).unwrap();
+    is_judged("after a restart");
+    let log = lines(&node1.log()).join("\n");
+    assert_eq!(log.matches("this node had other subnets before").count(), 2, "once a run: {log}");
+    node1.stop().unwrap();
+    assert!(Probe::Tcp(80).passes(client, neighbour), "nothing is left");
+}
+
+/// Limits that none of the subnets is within that nodes hold.
+const MOVED: &str = "{'Network':'10.99.0.0/16','SubnetMin':'10.99.200.0','SubnetMax':'10.99.220.0','Backend':{'Type':'udp'}}";

@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 
 use super::options::{Established, PolicyOptions, UntilSynced};
 use crate::lease::SubnetKey;
+use crate::net::{Prefix4, Prefix6};
 use crate::policy::{Policies, Scope};
 use crate::sync::{Publisher, Retired, Subscription};
 
@@ -19,6 +20,10 @@ pub struct PolicyView {
     pub strict: bool,
     /// Whether multicast passes unasked; if not, it does not pass.
     pub allow_mcast: bool,
+    /// Subnets that were ours, of which pods may still have addresses.
+    pub former: Arc<[Prefix4]>,
+    /// Those of them that `policies` take for another node's.
+    pub foreign: Arc<[Prefix4]>,
     /// Whether `policies` are those of every source, rather than what holds until these are known.
     pub synced: bool,
 }
@@ -33,6 +38,9 @@ pub(super) struct Board {
 
 struct State {
     scope: Scope,
+    own4: Option<Prefix4>,
+    /// Former subnets that are nobody's now.
+    unleased: Vec<Prefix4>,
     /// Grows whenever `scope` changes.
     edition: u64,
     /// Of the policies in force.
@@ -64,11 +72,21 @@ impl Board {
             policies: Arc::new(policies),
             strict: options.established == Established::Strict,
             allow_mcast: options.allow_mcast,
+            former: Arc::default(),
+            foreign: Arc::default(),
             synced: false,
         };
         Self {
             views: Publisher::new(view),
-            state: Mutex::new(State { scope, edition: 0, version: 0, synced: false, retired: Retired::default() }),
+            state: Mutex::new(State {
+                scope,
+                own4: None,
+                unleased: Vec::new(),
+                edition: 0,
+                version: 0,
+                synced: false,
+                retired: Retired::default(),
+            }),
             changed: Notify::new(),
             until_synced: options.until_synced,
         }
@@ -76,14 +94,42 @@ impl Board {
 
     /// This subnet is ours from now on. What is judged there is closed until there is a snapshot that knows of it.
     pub(super) fn set_own(&self, subnet: &SubnetKey) {
-        let (own4, own6) = (vec![subnet.v4], subnet.v6.into_iter().collect::<Vec<_>>());
         let mut state = self.state();
+        state.own4 = Some(subnet.v4);
+        self.own(state, subnet.v6.into_iter().collect());
+    }
+
+    /// These subnets were ours; as long as they are `unleased`, by others, they count as ours.
+    pub(super) fn set_former(&self, former: Vec<Prefix4>, unleased: Vec<Prefix4>) {
+        let mut state = self.state();
+        if *self.views.current().former != *former {
+            self.views.publish(PolicyView { former: former.into(), ..self.view() });
+        }
+        state.unleased = unleased;
+        let own6 = state.scope.own6.clone();
+        self.own(state, own6);
+    }
+
+    /// The subnet of IPv4 that is ours, without former ones.
+    pub(super) fn own4(&self) -> Option<Prefix4> {
+        self.state().own4
+    }
+
+    fn own(&self, mut state: MutexGuard<'_, State>, own6: Vec<Prefix6>) {
+        let own4: Vec<Prefix4> = state.own4.iter().chain(&state.unleased).copied().collect();
         if (&state.scope.own4, &state.scope.own6) == (&own4, &own6) {
             return;
         }
+        // A former one that is nobody's again is shut until there is a snapshot that knows of it: it is foreign by then.
+        let former = Arc::clone(&self.views.current().former);
+        let is_known = |own: &Prefix4| state.scope.own4.contains(own) || former.contains(own);
+        let is_new = !own4.iter().all(is_known) || !own6.iter().all(|own| state.scope.own6.contains(own));
         (state.scope.own4, state.scope.own6) = (own4, own6);
         state.edition += 1;
-        self.close(&mut state);
+        // One that is another's now is no reason to close ours.
+        if is_new {
+            self.close(&mut state);
+        }
         self.changed.notify_one();
     }
 
@@ -144,12 +190,13 @@ impl Board {
         }
     }
 
-    /// With the lock held, so that no older view comes after a newer one.
+    /// Puts `policies` in force, made by the scope of `state`. With the lock held, so that no older view comes after a newer one.
     fn put_up(&self, state: &mut State, policies: Arc<Policies>, synced: bool) {
         state.version = policies.version();
         let before = self.view();
+        let foreign = before.former.iter().filter(|subnet| !state.scope.own4.contains(subnet)).copied().collect();
         state.retired.hold(Arc::clone(&before.policies));
-        self.views.publish(PolicyView { policies, synced, ..before });
+        self.views.publish(PolicyView { policies, synced, foreign, ..before });
     }
 
     fn view(&self) -> PolicyView {
@@ -185,7 +232,7 @@ pub(super) mod tests {
     }
 
     fn subnet(text: &str) -> SubnetKey {
-        SubnetKey::from(text.parse::<crate::net::Prefix4>().unwrap())
+        SubnetKey::from(text.parse::<Prefix4>().unwrap())
     }
 
     fn passes(board: &Board, to: &str) -> bool {
@@ -266,6 +313,37 @@ pub(super) mod tests {
         drop(views);
         board.sweep();
         assert!(in_force.upgrade().is_some(), "what is in force stays");
+    }
+
+    #[test]
+    fn a_former_subnet_is_ours_until_another_node_leases_it() {
+        let board = Board::new(&options(UntilSynced::Deny), Vec::new());
+        let (old, new): (Prefix4, Prefix4) = ("10.5.1.0/24".parse().unwrap(), "10.5.2.0/24".parse().unwrap());
+        board.set_own(&subnet("10.5.1.0/24"));
+        board.set_former(vec![old], vec![old]);
+        board.set_own(&subnet("10.5.2.0/24"));
+        assert!(!passes(&board, "10.5.1.2") && !passes(&board, "10.5.2.2"));
+        let Brief { scope, edition, .. } = board.brief();
+        assert_eq!(scope.own4, [new, old]);
+        assert!(board.publish(Cluster::new(scope).compile(), edition, true));
+        assert!(!passes(&board, "10.5.1.2"), "an unknown pod's");
+
+        board.set_former(vec![old], Vec::new());
+        let Brief { scope, edition, .. } = board.brief();
+        assert_eq!((scope.own4.as_slice(), board.own4()), ([new].as_slice(), Some(new)));
+        let mut views = board.subscribe();
+        assert!(views.refresh().synced, "nothing of ours is closed by that");
+        assert!(board.publish(Cluster::new(scope).compile(), edition, true));
+        assert!(passes(&board, "10.5.1.2") && !passes(&board, "10.5.2.2"));
+        let view = views.refresh();
+        assert_eq!((&*view.former, &*view.foreign), ([old].as_slice(), [old].as_slice()));
+
+        // Nobody's again: nothing else is closed, and it is foreign until policy knows.
+        board.set_former(vec![old], vec![old]);
+        let Brief { scope, edition, .. } = board.brief();
+        assert!(views.refresh().synced && *views.refresh().foreign == [old]);
+        assert!(board.publish(Cluster::new(scope).compile(), edition, true));
+        assert!(!passes(&board, "10.5.1.2") && views.refresh().foreign.is_empty());
     }
 
     #[test]

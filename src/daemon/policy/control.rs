@@ -18,6 +18,7 @@ use crate::control::source::{PolicySource, RegistrySource};
 use crate::daemon::clock;
 use crate::flow::{FlowTable, NoTable, Seed};
 use crate::lease::SubnetKey;
+use crate::net::Prefix4;
 use crate::obs::{Health, Metrics};
 use crate::policy::RefusalQueue;
 use crate::sys::memory;
@@ -101,6 +102,12 @@ impl PolicyControl {
         self.board.set_own(subnet);
     }
 
+    /// These subnets were ours, and pods may still have addresses of them; `unleased` are those that no other node leases now. To
+    /// be called before [`set_own`](Self::set_own), so that a subnet is never neither.
+    pub fn set_former(&self, former: Vec<Prefix4>, unleased: Vec<Prefix4>) {
+        self.board.set_former(former, unleased);
+    }
+
     /// What one thread of a worker is given.
     #[must_use]
     pub fn enforcement(&self) -> Enforcement {
@@ -117,7 +124,7 @@ mod tests {
     use super::super::board::tests::options;
     use super::super::options::UntilSynced;
     use super::*;
-    use crate::net::{FlowKey, Prefix4, Protocol};
+    use crate::net::{FlowKey, Protocol};
     use crate::policy::Verdict;
     use crate::sync::Subscription;
 

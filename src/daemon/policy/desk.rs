@@ -1,6 +1,7 @@
 //! What the policy task knows, and what it makes of that: objects from all sources, compiled when something has changed.
 
 use std::collections::HashSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -9,6 +10,7 @@ use super::board::{Board, Brief};
 use super::options::{PolicyOptions, UntilSynced};
 use crate::control::source::{Complaint, Merge, SourceReport, Weight};
 use crate::obs::Metrics;
+use crate::policy::model::Object;
 use crate::policy::{Change, Cluster, Policies, UnknownPods};
 
 /// Remarks that are remembered as said; after so many they are said anew.
@@ -20,6 +22,7 @@ pub(super) struct Desk {
     metrics: Arc<Metrics>,
     until_synced: UntilSynced,
     unknown_pods: UnknownPods,
+    node_name: String,
     /// What each source is called.
     names: Vec<String>,
     merge: Merge,
@@ -62,6 +65,7 @@ impl Desk {
             metrics,
             until_synced: options.until_synced,
             unknown_pods: options.unknown_pods,
+            node_name: options.node_name.clone(),
             merge: Merge::new(names.len()),
             names,
             changes: Vec::new(),
@@ -103,6 +107,7 @@ impl Desk {
         if !is_news {
             return None;
         }
+        self.look_for_strangers(edition);
         let changes = std::mem::take(&mut self.changes);
         let (mut cluster, changes) = match self.cluster.take() {
             Some(cluster) => (cluster, changes),
@@ -145,6 +150,40 @@ impl Desk {
             let policies: u64 = of(false).filter(|(kind, _)| kind.ends_with("Policy")).map(|(_, count)| count).sum();
             let pods: u64 = of(true).map(|(_, count)| count).sum();
             tracing::info!(policies, pods, "policy synced");
+        }
+    }
+
+    /// Speaks of pods with an address of our subnet whose objects name another node. They are judged here all the same; but if it
+    /// is our node that is called otherwise, pods that are only here by its name are not.
+    fn look_for_strangers(&mut self, edition: u64) {
+        let Some(own) = self.board.own4() else { return };
+        let is_ours = |address: &IpAddr| matches!(address, IpAddr::V4(address) if own.contains(*address));
+        let stranger = |object: &Object| {
+            let Object::Pod(pod) = object else { return None };
+            let elsewhere = !pod.node.is_empty() && pod.node != self.node_name && !pod.host_network && !pod.finished;
+            let address = pod.addresses.iter().find(|address| is_ours(address)).filter(|_| elsewhere)?;
+            Some(Complaint::remark(
+                object.id().to_string(),
+                format!(
+                    "{} has the address {address} of this node's subnet, but is said to run on node {}, and this one is {}: \
+                     does --node-name match?",
+                    object.id(),
+                    pod.node,
+                    self.node_name
+                ),
+            ))
+        };
+        let strangers: Vec<Complaint> = if self.edition == Some(edition) {
+            self.changes
+                .iter()
+                .filter_map(|change| if let Change::Put(object) = change { stranger(object) } else { None })
+                .collect()
+        } else {
+            // Our subnet is another: all of them count.
+            self.merge.objects().filter_map(stranger).collect()
+        };
+        for stranger in strangers {
+            self.say(&stranger);
         }
     }
 

@@ -141,3 +141,23 @@ fn remarks_are_said_once_and_errors_each_time() {
     stand.hear(1, SourceNews::Changes(vec![Change::Put(files)]));
     assert_eq!(stand.metrics.policy.remarks.load(Relaxed), 2, "one object in two sources");
 }
+
+#[test]
+fn a_pod_with_our_address_and_another_node_is_spoken_of_once() {
+    let mut stand = Stand::new(UntilSynced::Deny);
+    let Object::Pod(pod) = pod() else { unreachable!() };
+    let on = |name: &str, node: &str, address: &str| {
+        Object::Pod(Pod { name: name.into(), node: node.into(), addresses: vec![address.parse().unwrap()], ..pod.clone() })
+    };
+    let here = [on("a", "n1", "10.5.1.2"), on("b", "", "10.5.1.3"), on("c", "n2", "10.5.2.4")];
+    stand.hear(0, SourceNews::Snapshot(here.to_vec()));
+    assert_eq!(stand.metrics.policy.remarks.load(Relaxed), 0);
+    for _ in 0..2 {
+        stand.hear(0, SourceNews::Changes(vec![Change::Put(on("d", "N1", "10.5.1.5"))]));
+    }
+    assert_eq!(stand.metrics.policy.remarks.load(Relaxed), 1);
+    // What was another node's pod has our address by our new subnet.
+    stand.board.set_own(&SubnetKey::from("10.5.2.0/24".parse::<crate::net::Prefix4>().unwrap()));
+    stand.work();
+    assert_eq!(stand.metrics.policy.remarks.load(Relaxed), 2);
+}

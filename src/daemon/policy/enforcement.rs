@@ -29,14 +29,18 @@ impl Enforcement {
 
     /// Puts it into the way of what `forwarder` carries.
     pub(in super::super) fn install(&mut self, forwarder: &mut Forwarder) {
-        let policies = Arc::clone(&self.views.refresh().policies);
-        forwarder.enforce(Some(Gate::new(self.rules, policies, Arc::clone(&self.flows), Arc::clone(&self.refusals))));
+        let view = self.views.refresh();
+        let (policies, former, foreign) = (Arc::clone(&view.policies), Arc::clone(&view.former), Arc::clone(&view.foreign));
+        let mut gate = Gate::new(self.rules, policies, Arc::clone(&self.flows), Arc::clone(&self.refusals));
+        gate.remember(former, foreign);
+        forwarder.enforce(Some(gate));
     }
 
     /// Has `forwarder` go by the newest view. To be called after the node's own snapshot was taken.
     pub(in super::super) fn follow(&mut self, forwarder: &mut Forwarder) {
         if let (Some(view), Some(gate)) = (self.views.newer(), forwarder.gate()) {
             gate.follow(Arc::clone(&view.policies));
+            gate.remember(Arc::clone(&view.former), Arc::clone(&view.foreign));
         }
     }
 }

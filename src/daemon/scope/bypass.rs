@@ -2,6 +2,7 @@
 
 use ipnetwork::IpNetwork;
 
+use super::ground::covers;
 use crate::sys::netlink::{Link, LinkAddress, LinkKind, Netlink, NetlinkError, Route, RouteType, TABLE_MAIN};
 
 /// The bridges that are up and by which addresses of the pod `subnets` are reached, by name, sorted: between pods on one of
@@ -24,8 +25,4 @@ fn bridges(subnets: &[IpNetwork], links: &[Link], addresses: &[LinkAddress], rou
     found.sort();
     found.dedup();
     found
-}
-
-fn covers(outer: &IpNetwork, inner: &IpNetwork) -> bool {
-    outer.prefix() <= inner.prefix() && outer.contains(inner.network())
 }

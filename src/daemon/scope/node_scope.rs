@@ -2,7 +2,7 @@
 
 use ipnetwork::IpNetwork;
 
-use super::ground::{TABLE, has_place, is_our_route, is_our_rule, serves_as};
+use super::ground::{has_place, is_our_route, is_our_rule, serves_as, subnets_of};
 use crate::sys::netlink::{LOOSE, Netlink, NetlinkError, Route, Rule};
 
 /// What shall go through the TUN.
@@ -12,8 +12,12 @@ pub struct NodeScope {
     pub device: String,
     /// Its index. Routes go with their device.
     pub index: u32,
-    /// The pod subnets of this node, at most one of a family. A family without one is left alone.
+    /// The overlay, all of which is routed into the TUN.
+    pub network: Option<IpNetwork>,
+    /// The pod subnets of this node, at most one of a family. A family without any is left alone.
     pub subnets: Vec<IpNetwork>,
+    /// Subnets this node has had before, the oldest first: pods may still have addresses of them.
+    pub former: Vec<IpNetwork>,
 }
 
 /// The scope cannot be what it should.
@@ -42,8 +46,9 @@ impl NodeScope {
         let present = netlink.rules().map_err(told)?;
         let mut changed = self.loosen(netlink)?;
         let wanted = self.rules();
-        let (inward, onward): (Vec<&Rule>, Vec<&Rule>) = wanted.iter().partition(|rule| rule.table == TABLE);
-        // Until a packet is sent into the TUN, its way on from there must be open.
+        // Until a packet is sent into the TUN, its way on from there must be open; and what ends packets that find no way in
+        // comes last.
+        let (onward, inward): (Vec<&Rule>, Vec<&Rule>) = wanted.iter().partition(|rule| rule.input.is_some());
         changed |= ensure_rules(&onward, &present, netlink)?;
         changed |= self.ensure_routes(netlink)?;
         changed |= ensure_rules(&inward, &present, netlink)?;
@@ -52,6 +57,15 @@ impl NodeScope {
         let wanted = self.routes();
         changed |= remove_routes(|route| !wanted.iter().any(|wanted| has_place(route, wanted)), netlink)?;
         Ok(changed)
+    }
+
+    /// The subnets whose pods are sent into a TUN by rules of ours in the kernel, whatever run they are from, the oldest first;
+    /// `device` is the name of the TUN.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked, or has no policy routing.
+    pub fn in_force(device: &str, netlink: &Netlink) -> Result<Vec<IpNetwork>, ScopeError> {
+        Ok(subnets_of(&netlink.rules().map_err(told)?, device))
     }
 
     /// Takes everything of ours away, whatever run it is from; `device` is the name of the TUN. Says whether there was anything.
@@ -73,7 +87,7 @@ impl NodeScope {
 
     fn loosen(&self, netlink: &Netlink) -> Result<bool, NetlinkError> {
         // There is no such filter for IPv6.
-        if !self.subnets.iter().any(IpNetwork::is_ipv4) {
+        if !self.subnets.iter().chain(&self.former).any(IpNetwork::is_ipv4) {
             return Ok(false);
         }
         match netlink.link_at(self.index)? {

@@ -2,7 +2,7 @@
 //!
 //! A [`Netlink`] belongs to the namespace of the thread that opened it and may then be used from any other. Requests are
 //! answered by the kernel before the call returns; nothing here waits, retries on failure or decides. [`Monitor`] is the
-//! one part that waits: it hears of devices, addresses and routing rules that come and go.
+//! one part that waits: it hears of devices, addresses, routing rules and, if asked to, routes that come and go.
 //!
 //! Message formats come from `netlink-packet-route`; the socket is plain and blocking, because an asynchronous one would
 //! be tied to a runtime whose threads live in another namespace.
@@ -24,6 +24,7 @@ pub use monitor::{Event, Monitor};
 pub use neighbour::HardwareAddress;
 pub use netlink_packet_route::link::{InfoKind as LinkKind, State as OperState};
 pub use netlink_packet_route::route::{RouteProtocol, RouteScope, RouteType};
+pub use netlink_packet_route::rule::RuleAction;
 pub use route::{Route, TABLE_MAIN};
 pub use rule::Rule;
 pub use socket::Netlink;

@@ -1,4 +1,4 @@
-//! News of devices, addresses and routing rules.
+//! News of devices, addresses, routing rules and routes.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,13 +12,15 @@ use tokio::io::unix::AsyncFd;
 
 use super::address::as_address;
 use super::link::as_link;
+use super::route::as_route;
 use super::rule::as_rule;
 use super::socket::{messages, retry};
-use super::{Link, LinkAddress, NetlinkError, Rule};
+use super::{Link, LinkAddress, NetlinkError, Route, Rule};
 
-/// `RTNLGRP_LINK`, `RTNLGRP_IPV4_IFADDR`, `RTNLGRP_IPV4_RULE` and `RTNLGRP_IPV6_RULE`. Not those of routes: a busy host has
-/// news of them all the time.
+/// `RTNLGRP_LINK`, `RTNLGRP_IPV4_IFADDR`, `RTNLGRP_IPV4_RULE` and `RTNLGRP_IPV6_RULE`.
 const GROUPS: [u32; 4] = [1, 5, 8, 19];
+/// `RTNLGRP_IPV4_ROUTE` and `RTNLGRP_IPV6_ROUTE`: a busy host has news of them all the time.
+const ROUTE_GROUPS: [u32; 2] = [7, 11];
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// Something happened.
@@ -36,11 +38,15 @@ pub enum Event {
     Rule(Rule),
     /// A rule is gone.
     RuleGone(Rule),
+    /// A route is new, or has taken the place of another.
+    Route(Route),
+    /// A route is gone. One that goes with its device is not told of in IPv4.
+    RouteGone(Route),
     /// More happened than could be told: look at everything again.
     Overrun,
 }
 
-/// Hears of devices, IPv4 addresses and routing rules that come, change and go in the namespace it was opened in.
+/// Hears of devices, IPv4 addresses, routing rules and perhaps routes that come, change and go in the namespace it was opened in.
 ///
 /// The descriptor is non-blocking: wait for it to be readable, then take events until there is none.
 #[derive(Debug)]
@@ -50,13 +56,22 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Begins to listen; what happened before is not told.
+    /// Begins to listen, to all but routes; what happened before is not told.
     pub fn open() -> Result<Self, NetlinkError> {
+        Self::of(&[])
+    }
+
+    /// The same, and routes of all tables too. Whoever listens should let news gather, and be choosy.
+    pub fn open_with_routes() -> Result<Self, NetlinkError> {
+        Self::of(&ROUTE_GROUPS)
+    }
+
+    fn of(more: &[u32]) -> Result<Self, NetlinkError> {
         let open = || -> io::Result<Socket> {
             let mut socket = Socket::new(NETLINK_ROUTE)?;
             socket.bind(&SocketAddr::new(0, 0))?;
-            for group in GROUPS {
-                socket.add_membership(group)?;
+            for group in GROUPS.iter().chain(more) {
+                socket.add_membership(*group)?;
             }
             socket.set_non_blocking(true)?;
             Ok(socket)
@@ -123,6 +138,8 @@ fn as_event(message: &RouteNetlinkMessage) -> Option<Event> {
         RouteNetlinkMessage::DelAddress(_) => as_address(message).map(Event::AddressGone),
         RouteNetlinkMessage::NewRule(_) => as_rule(message).map(Event::Rule),
         RouteNetlinkMessage::DelRule(_) => as_rule(message).map(Event::RuleGone),
+        RouteNetlinkMessage::NewRoute(_) => as_route(message).map(Event::Route),
+        RouteNetlinkMessage::DelRoute(_) => as_route(message).map(Event::RouteGone),
         _ => None,
     }
 }

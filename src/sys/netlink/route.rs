@@ -237,8 +237,9 @@ fn message(route: &Route) -> RouteMessage {
     message
 }
 
-fn as_route(message: &RouteNetlinkMessage) -> Option<Route> {
-    let RouteNetlinkMessage::NewRoute(message) = message else { return None };
+/// The route a message tells of.
+pub(super) fn as_route(message: &RouteNetlinkMessage) -> Option<Route> {
+    let (RouteNetlinkMessage::NewRoute(message) | RouteNetlinkMessage::DelRoute(message)) = message else { return None };
     let header = &message.header;
     let is_v4 = header.address_family == AddressFamily::Inet;
     let mut route = Route::new(everything(is_v4));

@@ -14,8 +14,8 @@ use super::{Netlink, NetlinkError};
 /// What `FRA_SUPPRESS_PREFIXLEN` and `FRA_SUPPRESS_IFGROUP` say when nothing is suppressed.
 const NOTHING_SUPPRESSED: u32 = u32::MAX;
 
-/// A rule: packets it selects go by its table, if that has a way for them. Rules are asked in the order of their priorities,
-/// the lowest first; 0 is the table of local addresses, 32766 the main table.
+/// A rule: packets it selects go by its table, if that has a way for them, or end here. Rules are asked in the order of their
+/// priorities, the lowest first; 0 is the table of local addresses, 32766 the main table. Of equal ones the older comes first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// For IPv6, or else for IPv4: the two have rules of their own.
@@ -29,11 +29,16 @@ pub struct Rule {
     /// Selects by the name of the device the packet came in by, whether there is one of that name or not; `lo` is for packets
     /// of this host itself, and for reverse-path checks.
     pub input: Option<String>,
-    /// The table to go by.
+    /// What becomes of what it selects.
+    pub action: RuleAction,
+    /// The table to go by; 0 for a rule that names none.
     pub table: u32,
+    /// Routes to prefixes that are no longer than this, in bits, do not count: the next rule is asked then.
+    pub suppress: Option<u32>,
     /// Who put it there. Kernels before 4.17 do not keep it: `None`.
     pub protocol: Option<RouteProtocol>,
-    /// It selects by more than is said here, or does something else than to name a table. Such a rule can be listed only.
+    /// It selects by more than is said here, or does something else than to name a table or to end packets. Such a rule can be
+    /// listed only.
     pub further: bool,
 }
 
@@ -41,8 +46,18 @@ impl Rule {
     /// A rule that sends everything of a family by the main table.
     #[must_use]
     pub fn new(ipv6: bool, priority: u32) -> Self {
-        let (from, to, input) = (None, None, None);
-        Self { ipv6, priority, from, to, input, table: TABLE_MAIN, protocol: Some(RouteProtocol::Boot), further: false }
+        Self {
+            ipv6,
+            priority,
+            from: None,
+            to: None,
+            input: None,
+            action: RuleAction::ToTable,
+            table: TABLE_MAIN,
+            suppress: None,
+            protocol: Some(RouteProtocol::Boot),
+            further: false,
+        }
     }
 
     /// Only what comes from there.
@@ -67,6 +82,18 @@ impl Rule {
     #[must_use]
     pub fn table(self, table: u32) -> Self {
         Self { table, ..self }
+    }
+
+    /// By no table: packets end here, with an answer to the sender or in silence.
+    #[must_use]
+    pub fn action(self, action: RuleAction) -> Self {
+        Self { action, table: 0, ..self }
+    }
+
+    /// Leaving out routes to prefixes of up to so many bits.
+    #[must_use]
+    pub fn suppress(self, bits: u32) -> Self {
+        Self { suppress: Some(bits), ..self }
     }
 
     /// Put there by this one.
@@ -132,9 +159,16 @@ impl fmt::Display for Rule {
         if let Some(input) = &self.input {
             write!(f, " iif {input}")?;
         }
-        match self.table {
-            TABLE_MAIN => write!(f, " lookup main"),
-            table => write!(f, " lookup {table}"),
+        match (self.action, self.table) {
+            (RuleAction::ToTable, TABLE_MAIN) => write!(f, " lookup main")?,
+            (RuleAction::ToTable, table) => write!(f, " lookup {table}")?,
+            (RuleAction::Unreachable, _) => write!(f, " unreachable")?,
+            (RuleAction::Blackhole, _) => write!(f, " blackhole")?,
+            (other, _) => write!(f, " {other:?}")?,
+        }
+        match self.suppress {
+            Some(bits) => write!(f, " suppress_prefixlength {bits}"),
+            None => Ok(()),
         }
     }
 }
@@ -149,7 +183,9 @@ pub(super) fn as_rule(message: &RouteNetlinkMessage) -> Option<Rule> {
         _ => return None,
     };
     let mut rule = Rule { table: u32::from(header.table), protocol: None, ..Rule::new(ipv6, 0) };
-    rule.further = header.action != RuleAction::ToTable || header.tos != 0 || header.flags.contains(RuleFlags::Invert);
+    rule.action = header.action;
+    let is_known = matches!(rule.action, RuleAction::ToTable | RuleAction::Unreachable | RuleAction::Blackhole);
+    rule.further = !is_known || header.tos != 0 || header.flags.contains(RuleFlags::Invert);
     for attribute in &message.attributes {
         match attribute {
             RuleAttribute::Priority(priority) => rule.priority = *priority,
@@ -159,6 +195,7 @@ pub(super) fn as_rule(message: &RouteNetlinkMessage) -> Option<Rule> {
             RuleAttribute::Table(table) => rule.table = *table,
             RuleAttribute::Protocol(protocol) => rule.protocol = Some(*protocol),
             RuleAttribute::SuppressPrefixLen(NOTHING_SUPPRESSED) | RuleAttribute::SuppressIfGroup(NOTHING_SUPPRESSED) => {}
+            RuleAttribute::SuppressPrefixLen(bits) => rule.suppress = Some(*bits),
             _ => rule.further = true,
         }
     }
@@ -168,7 +205,7 @@ pub(super) fn as_rule(message: &RouteNetlinkMessage) -> Option<Rule> {
 fn message(rule: &Rule) -> RuleMessage {
     let mut message = RuleMessage::default();
     message.header.family = if rule.ipv6 { AddressFamily::Inet6 } else { AddressFamily::Inet };
-    message.header.action = RuleAction::ToTable;
+    message.header.action = rule.action;
     let attributes = &mut message.attributes;
     if let Some(from) = rule.from {
         message.header.src_len = from.prefix();
@@ -179,7 +216,11 @@ fn message(rule: &Rule) -> RuleMessage {
         attributes.push(RuleAttribute::Destination(to.network()));
     }
     attributes.extend(rule.input.clone().map(RuleAttribute::Iifname));
-    attributes.extend([RuleAttribute::Priority(rule.priority), RuleAttribute::Table(rule.table)]);
+    attributes.push(RuleAttribute::Priority(rule.priority));
+    if rule.action == RuleAction::ToTable {
+        attributes.push(RuleAttribute::Table(rule.table));
+    }
+    attributes.extend(rule.suppress.map(RuleAttribute::SuppressPrefixLen));
     attributes.extend(rule.protocol.map(RuleAttribute::Protocol));
     message
 }
@@ -199,6 +240,9 @@ mod tests {
             (Rule::new(false, 99).input("lo"), "99: iif lo lookup main"),
             (Rule::new(false, 101).from("10.5.1.0/24".parse().unwrap()).table(8285), "101: from 10.5.1.0/24 lookup 8285"),
             (Rule::new(true, 102).to("fd00:1::/64".parse().unwrap()).table(7), "102: to fd00:1::/64 lookup 7"),
+            (Rule::new(false, 97).input("a").suppress(16), "97: iif a lookup main suppress_prefixlength 16"),
+            (Rule::new(false, 100).input("a").action(RuleAction::Unreachable), "100: iif a unreachable"),
+            (Rule::new(true, 103).action(RuleAction::Blackhole), "103: blackhole"),
         ] {
             let read = as_rule(&RouteNetlinkMessage::NewRule(message(&rule))).unwrap();
             assert_eq!((&read, read.to_string().as_str()), (&rule, text));
