@@ -3,7 +3,10 @@
 #[path = "../e2e_support/mod.rs"]
 mod support;
 
+mod floods;
 mod ground;
 mod matrix;
 mod probes;
+mod registry;
 mod standing;
+mod talk;
