@@ -5,6 +5,8 @@
 //! on several at a time, as on those of a batch. *Of a worker*: a batch of 64 as the gate has it, each fetched before the first is
 //! looked at; the throughput is that of one packet. `insert` includes the flow's removal.
 
+#![expect(clippy::print_stderr, reason = "how much memory is in huge pages belongs to the figures")]
+
 use std::fs;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};

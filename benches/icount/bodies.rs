@@ -10,7 +10,7 @@ mod shared;
 use shared::forward::Path;
 use shared::overlay::{datagrams, singles, super_packet};
 use shared::ports::Loop;
-use shared::{coalesce, lease_table, wire};
+use shared::{coalesce, flow, lease_table, policy, wire};
 
 /// How often a body is run and counted.
 pub const RUNS: u64 = 16;
@@ -39,6 +39,9 @@ pub const BODIES: &[Named] = &[
     ("lookups-64-of-1000", || Box::new(lookups(1_000, 1))),
     ("lookups-64-of-100000", || Box::new(lookups(100_000, 1))),
     ("lookups-64-in-one-run", || Box::new(lookups(1_000, 64))),
+    ("flow-64-hits", || Box::new(flow_hits(1000))),
+    ("flow-64-packets-admitted", || Box::new(admitted())),
+    ("verdict-1024-of-1000-policies", || Box::new(verdicts())),
     ("forward-64-of-64-bytes", || Box::new(forward(datagrams(64, 64), 64))),
     ("forward-64-of-1472-bytes", || Box::new(forward(datagrams(64, 1472), 64))),
     ("forward-64-one-in-four-dropped", || Box::new(forward(singles(), 64))),
@@ -77,4 +80,24 @@ fn lookups(leases: u32, run: usize) -> impl FnMut() {
     let (table, addresses) = (lease_table::table(leases), lease_table::addresses(leases, run));
     let mut reader = table.reader();
     move || lease_table::look_up(&mut reader, &addresses, LOOKUPS)
+}
+
+/// A batch of a worker's hits, in a table of so many flows.
+fn flow_hits(flows: u32) -> impl FnMut() {
+    let table: &'static felt::flow::FlowTable = Box::leak(Box::new(flow::table(flows)));
+    flow::hits_of_a_worker(table, flows)
+}
+
+/// Packets of a known flow, inspected and admitted.
+fn admitted() -> impl FnMut() {
+    let mut body = flow::admitted();
+    move || (0..flow::BATCH).for_each(|_| body())
+}
+
+/// The first packets of 1,024 flows, where each pod has policies of its own and its namespace has many.
+fn verdicts() -> impl FnMut() {
+    let policies = policy::cluster(&policy::objects(1_000, 1_000, policy::Shape::Heaped)).compile();
+    let mut flows = policy::flows(1_000, Some(100));
+    flows.truncate(1024);
+    move || _ = black_box(policy::judge(&policies, &flows))
 }

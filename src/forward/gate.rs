@@ -56,8 +56,10 @@ pub struct Gate {
 /// the first of a batch is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Alike {
-    addresses: [u8; 8],
-    ports: [u8; 4],
+    source: u32,
+    destination: u32,
+    source_port: u16,
+    destination_port: u16,
     protocol: u8,
 }
 
@@ -260,20 +262,24 @@ impl Alike {
             Protocol::UDP if packet.len() >= 28 => {}
             _ => return None,
         }
-        let (_, ends) = head.split_at(12);
-        Some(Self { addresses: *ends.first_chunk()?, ports: *ends.last_chunk()?, protocol })
+        Some(Self {
+            source: u32::from_be_bytes([head[12], head[13], head[14], head[15]]),
+            destination: u32::from_be_bytes([head[16], head[17], head[18], head[19]]),
+            source_port: u16::from_be_bytes([head[20], head[21]]),
+            destination_port: u16::from_be_bytes([head[22], head[23]]),
+            protocol,
+        })
     }
 
     /// The flow they are of.
     #[inline]
     fn key(self) -> FlowKey {
-        let Self { addresses: [a, b, c, d, e, f, g, h], ports: [i, j, k, l], protocol } = self;
         FlowKey {
-            source: v4_bits([a, b, c, d].into()),
-            destination: v4_bits([e, f, g, h].into()),
-            source_port: u16::from_be_bytes([i, j]),
-            destination_port: u16::from_be_bytes([k, l]),
-            protocol: Protocol(protocol),
+            source: v4_bits(self.source.into()),
+            destination: v4_bits(self.destination.into()),
+            source_port: self.source_port,
+            destination_port: self.destination_port,
+            protocol: Protocol(self.protocol),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use felt::lab::{EphemeralLab, Lab, LabPlan, LabPolicy, Place, PolicyScope};
+use felt::lab::{EphemeralLab, Lab, LabPlan, LabPolicy, Place, PolicyScope, RegistryKind};
 use felt::policy::manifest::{Read, read};
 use felt::policy::{Change, Cluster, Policies, Scope};
 use serde_json::{Value, json};
@@ -18,14 +18,14 @@ const UDP: [u16; 2] = [53, 80];
 
 /// Two nodes with two pods each.
 pub fn lab(test: &str, scope: PolicyScope) -> EphemeralLab {
-    lab_with(test, scope, &[])
+    lab_on(RegistryKind::Embedded, test, scope, &[])
 }
 
-/// The same with further arguments for the daemons.
-pub fn lab_with(test: &str, scope: PolicyScope, run_args: &[&str]) -> EphemeralLab {
+/// The same on a registry of that kind; `args` are for every daemon.
+pub fn lab_on(registry: RegistryKind, test: &str, scope: PolicyScope, args: &[&str]) -> EphemeralLab {
     let policy = Some(LabPolicy { dirs: Vec::new(), scope });
-    let run_args = run_args.iter().map(|arg| (*arg).to_owned()).collect();
-    let lab = up(LabPlan { pods_per_node: 2, policy, run_args, ..plan(test, 2) });
+    let run_args = args.iter().map(ToString::to_string).collect();
+    let lab = up(LabPlan { pods_per_node: 2, policy, registry, run_args, ..plan(test, 2) });
     acquainted(&lab);
     for number in [1, 2] {
         let known = || scrape(&node(&lab, number)).contains(r#"felt_policy_objects{kind="Pod"} 4"#);
@@ -89,4 +89,9 @@ pub fn policy(name: &str, spec: &Value) -> Value {
         "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
         "metadata": {"name": name, "namespace": "lab"}, "spec": spec
     })
+}
+
+/// Lets nobody in but to a port where nothing answers.
+pub fn closed(name: &str) -> Value {
+    policy(name, &json!({"podSelector": {"matchLabels": {"app": name}}, "ingress": [{"ports": [{"port": 443}]}]}))
 }

@@ -3,8 +3,11 @@
 #[path = "../e2e_support/mod.rs"]
 mod support;
 
+mod etcd;
+mod floods;
 mod ground;
 mod matrix;
 mod probes;
 mod registry;
 mod standing;
+mod talk;

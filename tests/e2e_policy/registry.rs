@@ -4,13 +4,13 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use felt::lab::{Interrupt, Lab, Place, PolicyScope};
+use felt::lab::{Interrupt, Lab, Place, PolicyScope, RegistryKind};
 use serde_json::{Value, json};
 
-use crate::ground::{lab_with, pods};
+use crate::ground::{closed, lab_on, pods};
 use crate::probes::{Probe, connect};
-use crate::standing::{Talk, closed};
 use crate::support::{PATIENCE, eventually, metrics, node, note};
+use crate::talk::Talk;
 
 /// A second is what is promised; the rest is for a busy machine.
 const IN_FORCE: Duration = Duration::from_secs(3);
@@ -32,7 +32,7 @@ fn felt_policy(lab: &Lab, words: &[&str], objects: &[Value]) -> String {
 
 #[test]
 fn what_is_applied_to_a_running_network_is_in_force_at_once() {
-    let lab = lab_with("registry", PolicyScope::Node, &["--policy-from-registry"]);
+    let lab = lab_on(RegistryKind::Embedded, "registry", PolicyScope::Node, &["--policy-from-registry"]);
     let pods = pods(&lab);
     let [client, neighbour, server, other] = &pods[..] else { panic!("four pods") };
     assert_eq!(metrics(&node(&lab, 1)).value("felt_policy_synced"), 1);
@@ -43,7 +43,7 @@ fn what_is_applied_to_a_running_network_is_in_force_at_once() {
     let said = felt_policy(&lab, &["apply", "-f", "-"], &[closed("node2-pod1"), closed("node1-pod2")]);
     let applied = Instant::now();
     assert_eq!(said, "networkpolicy/lab/node2-pod1 created\nnetworkpolicy/lab/node1-pod2 created\n");
-    eventually("it ends", PATIENCE, || doomed.thread.is_finished().then_some(()));
+    eventually("it ends", PATIENCE, || doomed.has_ended().then_some(()));
     let last = doomed.broke_off().expect("it broke off");
     note(&format!("last answer {:?} after `felt policy apply` had ended", last.saturating_duration_since(applied)));
     assert!(last < applied + IN_FORCE);

@@ -1,61 +1,14 @@
 //! Connections that stand: what changes of policy, restarts and unreadable policies do to them.
 
-use std::net::TcpStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use felt::lab::PolicyScope;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::ground::{enforce, lab, pods, policy, write};
-use crate::probes::{Probe, connect, exchange};
+use crate::ground::{closed, enforce, lab, pods, policy, write};
+use crate::probes::{Probe, connect};
 use crate::support::{PATIENCE, eventually, lines, metrics, node, note};
-
-/// A connection over which a byte goes back and forth without pause.
-pub struct Talk {
-    stop: Arc<AtomicBool>,
-    exchanges: Arc<AtomicU64>,
-    pub thread: JoinHandle<Option<Instant>>,
-}
-
-impl Talk {
-    /// Talks until told to stop, or until an answer does not come within `patience`.
-    pub fn over(mut stream: TcpStream, patience: Duration) -> Self {
-        stream.set_read_timeout(Some(patience)).unwrap();
-        let (stop, exchanges) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
-        let (ended, count) = (Arc::clone(&stop), Arc::clone(&exchanges));
-        let thread = thread::spawn(move || {
-            let mut last = Instant::now();
-            while !ended.load(Relaxed) {
-                if !exchange(&mut stream) {
-                    return Some(last);
-                }
-                last = Instant::now();
-                count.fetch_add(1, Relaxed);
-                thread::sleep(Duration::from_millis(1));
-            }
-            None
-        });
-        Self { stop, exchanges, thread }
-    }
-
-    pub fn so_far(&self) -> u64 {
-        self.exchanges.load(Relaxed)
-    }
-
-    /// When it last got an answer, if it broke off.
-    pub fn broke_off(self) -> Option<Instant> {
-        self.stop.store(true, Relaxed);
-        self.thread.join().unwrap()
-    }
-}
-
-/// Lets only the other pod of its own node in.
-pub fn closed(name: &str) -> Value {
-    policy(name, &json!({"podSelector": {"matchLabels": {"app": name}}, "ingress": [{"ports": [{"port": 443}]}]}))
-}
+use crate::talk::Talk;
 
 /// R51, with real connections.
 #[test]
@@ -72,7 +25,7 @@ fn what_a_change_forbids_ends_and_the_rest_goes_on() {
     let written = Instant::now();
     enforce(&lab, "change.yaml", &[closed("node2-pod1"), closed("node1-pod2")]);
     let in_force = Instant::now();
-    eventually("both end", PATIENCE, || (doomed.thread.is_finished() && same_host.thread.is_finished()).then_some(()));
+    eventually("both end", PATIENCE, || (doomed.has_ended() && same_host.has_ended()).then_some(()));
     for (name, talk) in [("on another node", doomed), ("on the same host", same_host)] {
         let last = talk.broke_off().expect("it broke off");
         note(&format!(

@@ -196,7 +196,7 @@ impl Board {
         let before = self.view();
         let foreign = before.former.iter().filter(|subnet| !state.scope.own4.contains(subnet)).copied().collect();
         state.retired.hold(Arc::clone(&before.policies));
-        self.views.publish(PolicyView { policies, synced, foreign, ..before });
+        self.views.publish(PolicyView { policies, foreign, synced, ..before });
     }
 
     fn view(&self) -> PolicyView {
