@@ -29,10 +29,12 @@ fn scope(netlink: &Netlink, device: &str, subnets: &[&str]) -> (TunQueue, NodeSc
 
 const BOTH: [&str; 2] = ["10.5.1.0/24", "fd00:5:1::/64"];
 
-/// Rules beside the kernel's own, as `ip` shows them.
+/// Rules beside the kernel's own, as `ip` shows them. Which of one family and priority was there first does not matter.
 fn rules(netlink: &Netlink) -> Vec<String> {
-    let rules = netlink.rules().unwrap().into_iter().filter(|rule| rule.protocol != Some(RouteProtocol::Kernel));
-    rules.map(|rule| rule.to_string()).collect()
+    let mut rules: Vec<Rule> = netlink.rules().unwrap();
+    rules.retain(|rule| rule.protocol != Some(RouteProtocol::Kernel));
+    rules.sort_by_key(|rule| (rule.ipv6, rule.priority, rule.to_string()));
+    rules.iter().map(Rule::to_string).collect()
 }
 
 /// Routes by kind, destination, table and metric, that the kernel did not make by itself.
@@ -44,8 +46,8 @@ fn routes(netlink: &Netlink) -> Vec<(RouteType, String, u32, u32)> {
 fn expected_rules(device: &str, subnet: &str) -> [String; 8] {
     [
         format!("99: from {subnet} iif lo lookup main"),
-        format!("99: to {subnet} iif lo lookup main"),
         format!("99: iif {device} lookup main"),
+        format!("99: to {subnet} iif lo lookup main"),
         format!("100: iif {device} unreachable"),
         format!("101: from {subnet} lookup 8285"),
         format!("102: to {subnet} lookup 8285"),
@@ -87,10 +89,10 @@ fn every_piece_that_is_missing_is_put_back() {
     inside(|netlink| {
         let (_queue, scope) = scope(netlink, "felt0", &BOTH);
         scope.ensure(netlink).unwrap();
-        let whole = (netlink.rules().unwrap(), routes(netlink).len());
+        let whole = (rules(netlink), routes(netlink).len());
         let is_whole = || {
             assert!(scope.ensure(netlink).unwrap());
-            assert_eq!((netlink.rules().unwrap(), routes(netlink).len()), whole);
+            assert_eq!((rules(netlink), routes(netlink).len()), whole);
             assert!(!scope.ensure(netlink).unwrap());
         };
         for rule in netlink.rules().unwrap().iter().filter(|rule| rule.protocol == Some(PROTOCOL)) {

@@ -19,7 +19,7 @@ use felt::lab::{EphemeralLab, Interrupt, Lab, LabPlan, Place, RegistryKind, Sile
 use felt::net::{Offload, Supers};
 use felt::port::TunPort;
 use felt::port::os::{OsTun, TurnLimit};
-use felt::sys::netlink::{Netlink, Route};
+use felt::sys::netlink::{Netlink, Route, TABLE_MAIN};
 use felt::sys::netns::Netns;
 use felt::sys::poll::{self, Interest};
 use ipnetwork::IpNetwork;
@@ -375,6 +375,10 @@ fn while_the_table_is_empty_pods_are_cut_off() {
 #[test]
 fn a_judged_packet_without_a_way_on_does_not_come_back() {
     let mut ground = Ground::new("nowhere");
+    let is_default = |route: &Route| route.to.prefix() == 0 && route.table == TABLE_MAIN;
+    for route in ground.netlink.routes().unwrap().into_iter().filter(is_default) {
+        ground.netlink.delete_route(&route).unwrap();
+    }
     ground.scope.ensure(&ground.netlink).unwrap();
     let forwarder = ground.forward();
     for (ipv6, nowhere) in [(false, "203.0.113.9"), (true, "2001:db8::9")] {

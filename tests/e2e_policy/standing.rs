@@ -113,6 +113,8 @@ fn pods_of_a_former_subnet_stay_under_policy_across_a_restart_too() {
     let [client, neighbour, ..] = &pods[..] else { panic!("four pods") };
     enforce(&lab, "former.yaml", &[closed("node1-pod2")]);
     let is_judged = |when: &str| {
+        let synced = || (metrics(&node(&lab, 1)).value("felt_policy_synced") == 1).then_some(());
+        eventually("policy is known", PATIENCE, synced);
         let before = metrics(&node(&lab, 1));
         assert!(!Probe::Tcp(80).passes(client, neighbour), "{when}");
         eventually("the other way is open", PATIENCE, || Probe::Tcp(80).passes(neighbour, client).then_some(()));

@@ -55,15 +55,16 @@ fn settle_addresses(plan: &Plan, index: u32, netlink: &Netlink) -> Result<bool, 
     let mut present: Vec<LinkAddress> = netlink.addresses()?;
     present.retain(|entry| entry.device == index);
     let mut changed = false;
+    // First: a device that loses its last address loses its routes, others' too.
+    if !present.iter().any(|entry| entry.address == ours) {
+        netlink.add_address(index, ours)?;
+        changed = true;
+    }
     for entry in present.iter().filter(|entry| entry.address != ours) {
         if is_inside(plan, entry.address) || is_of_a_former_network(entry.address, index, &routes) {
             unless_missing(netlink.delete_address(index, entry.address))?;
             changed = true;
         }
-    }
-    if !present.iter().any(|entry| entry.address == ours) {
-        netlink.add_address(index, ours)?;
-        changed = true;
     }
     Ok(changed)
 }

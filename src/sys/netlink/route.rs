@@ -1,6 +1,7 @@
 //! Routes, and the kernel's own answer to "which way?".
 
 use std::fmt;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnetwork::IpNetwork;
@@ -177,6 +178,9 @@ impl Netlink {
     }
 
     /// The way the kernel would send a packet to `address` now: device, preferred source, gateway, and path MTU if known.
+    ///
+    /// # Errors
+    /// ENETUNREACH and its like when there is no way.
     pub fn route_to(&self, address: IpAddr) -> Result<Route, NetlinkError> {
         let attempt = || format!("find the route to {address}");
         let mut request = RouteMessage::default();
@@ -184,10 +188,17 @@ impl Netlink {
         request.header.destination_prefix_length = if address.is_ipv4() { 32 } else { 128 };
         request.attributes.push(RouteAttribute::Destination(address.into()));
         let answer = self.ask(RouteNetlinkMessage::GetRoute(request), attempt)?;
-        answer
-            .as_ref()
-            .and_then(as_route)
-            .ok_or_else(|| NetlinkError::Unreadable { attempt: attempt(), reason: "expected a route, found nothing".to_owned() })
+        let Some(route) = answer.as_ref().and_then(as_route) else {
+            return Err(NetlinkError::Unreadable { attempt: attempt(), reason: "expected a route, found nothing".to_owned() });
+        };
+        // Of IPv4 the kernel says so itself; of IPv6 it shows the route at which the way ends.
+        let nowhere = match route.kind {
+            RouteType::Unreachable => libc::ENETUNREACH,
+            RouteType::Prohibit => libc::EACCES,
+            RouteType::BlackHole => libc::EINVAL,
+            _ => return Ok(route),
+        };
+        Err(NetlinkError::refused(&attempt(), io::Error::from_raw_os_error(nowhere)))
     }
 
     fn attempt(&self, verb: &str, route: &Route) -> String {
