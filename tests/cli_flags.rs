@@ -12,8 +12,6 @@ const FOREIGN: &[(&str, &[&str], &[&str])] = &[
     ("subnet-dir", &["/tmp"], &["/run/flannel/networks", ""]),
     ("networks", &["blue,green"], &[""]),
     ("watch-networks", &["true", "1"], &["false", "F"]),
-    ("ip-masq", &["true", "T"], &["false", "0"]),
-    ("ip-masq-fully-random-disable", &["true"], &["false"]),
     ("listen", &["0.0.0.0:8889"], &[""]),
     ("kube-subnet-mgr", &["true"], &["false"]),
     ("kube-api-url", &["https://10.0.0.1"], &[""]),
@@ -21,9 +19,6 @@ const FOREIGN: &[(&str, &[&str], &[&str])] = &[
     ("kube-annotation-prefix", &["example.org"], &["flannel.alpha.coreos.com"]),
     ("net-config-path", &["/etc/net.json"], &["/etc/kube-flannel/net-conf.json"]),
     ("set-node-network-unavailable", &[], &["true", "false"]),
-    ("iptables-resync", &["60", "0x6"], &["5", "0x5"]),
-    ("iptables-forward-rules", &["true"], &["false"]),
-    ("ip-blackhole-route", &["true"], &["false"]),
     ("vmodule", &["udp=2"], &[""]),
     ("log_backtrace_at", &["main.go:10"], &[":0", ""]),
     ("log_dir", &["/var/log"], &[""]),
@@ -34,6 +29,9 @@ const FOREIGN: &[(&str, &[&str], &[&str])] = &[
 
 /// A flag that is refused after all of flannel's foreign flags have been looked at, so that no node starts.
 const LAST: (&str, &str) = ("-iface-regex=(", "error: --iface-regex `(`: ");
+
+/// Flags that take their value after `=` only.
+const BOOLEAN: [&str; 5] = ["version", "ip-masq", "ip-masq-fully-random-disable", "iptables-forward-rules", "ip-blackhole-route"];
 
 fn variable(flag: &str) -> String {
     format!("FLANNELD_{}", flag.to_ascii_uppercase().replace('-', "_"))
@@ -69,8 +67,8 @@ fn foreign_flags_are_taken_where_felt_does_just_that() {
 
 #[test]
 fn a_bare_foreign_boolean_is_true() {
-    let ran = felt("run -ip-masq");
-    assert!(ran.code == Some(2) && ran.stderr.contains("--ip-masq=true cannot be done"), "{}", ran.stderr);
+    let ran = felt("run -watch-networks");
+    assert!(ran.code == Some(2) && ran.stderr.contains("--watch-networks=true cannot be done"), "{}", ran.stderr);
     let ran = felt(&format!("run -logtostderr {}", LAST.0));
     assert!(ran.stderr.contains(LAST.1), "{}", ran.stderr);
 }
@@ -101,11 +99,19 @@ fn every_flag_of_flannel_is_known() {
         "remote-keyfile=",
         "remote-certfile=",
         "remote-cafile=ca.pem",
+        "ip-masq=1",
+        "ip-masq-fully-random-disable=F",
+        "iptables-resync=0x3c",
+        "iptables-forward-rules=t",
+        "ip-blackhole-route=true",
         "v=1_0",
         "version=f",
     ];
     for (dash, join) in [("-", "="), ("--", "="), ("-", " "), ("--", " ")] {
-        for flag in flags.iter().filter(|flag| join == "=" || !(flag.starts_with("version") || flag.ends_with('='))) {
+        for flag in flags
+            .iter()
+            .filter(|flag| join == "=" || !(BOOLEAN.contains(&flag.split('=').next().unwrap()) || flag.ends_with('=')))
+        {
             let line = format!("run {dash}{} {}", flag.replacen('=', join, 1), LAST.0);
             let ran = felt(&line);
             assert!(ran.code == Some(2) && ran.stderr.contains(LAST.1), "{line}: {}", ran.stderr);
@@ -125,6 +131,8 @@ fn bad_values_are_named_with_their_flag_or_variable() {
         ("healthz-port", "08", "whole number"),
         ("v", "-1", "from 0"),
         ("ip-masq", "yes", "true or false"),
+        ("iptables-resync", "0", "from 1 to 86400"),
+        ("iptables-forward-rules", "2", "true or false"),
     ] {
         let ran = felt(&format!("run -{flag}={value}"));
         assert_eq!(ran.code, Some(2), "{flag}={value}");

@@ -27,6 +27,8 @@ help_is!(help_policy, "policy --help");
 help_is!(help_policy_apply, "policy apply --help");
 help_is!(help_policy_delete, "policy delete --help");
 help_is!(help_policy_list, "policy list --help");
+help_is!(help_cleanup, "cleanup --help");
+help_is!(help_docker_opts, "docker-opts --help");
 help_is!(help_lab, "lab --help");
 help_is!(help_lab_up, "lab up --help");
 help_is!(help_lab_exec, "lab exec --help");

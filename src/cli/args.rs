@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::bench_args::BenchArgs;
 use super::go_values::{boolean, port, within};
+use super::host_args::{CleanupArgs, DockerOptsArgs, HostRulesArgs, SUBNET_FILE};
 use super::lab_args::LabCommand;
 use super::policy_args::{PolicyCommand, PolicyRunArgs};
 
@@ -70,6 +71,15 @@ pub enum Command {
     ///
     /// Builds what it needs in network namespaces, makes its own load, and leaves nothing behind. Needs root.
     Bench(Box<BenchArgs>),
+    /// Remove what Felt has left on this host: rules, routes, TUN devices
+    ///
+    /// A daemon that ends in good order removes its device and the rules that lead into it; masquerade and forward rules and a
+    /// blackhole route stay, as with flannel, and everything stays of one that was killed. Refused while a daemon runs. Needs root.
+    Cleanup(CleanupArgs),
+    /// Write the options that Docker needs to use this node's subnet
+    ///
+    /// In place of flannel's mk-docker-opts.sh: same flags, same output.
+    DockerOpts(DockerOptsArgs),
     /// Print the version
     Version,
 }
@@ -100,7 +110,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub iface_can_reach: Option<Ipv4Addr>,
     /// File to write the node's subnet to
-    #[arg(long, value_name = "FILE", default_value = "/run/flannel/subnet.env")]
+    #[arg(long, value_name = "FILE", default_value = SUBNET_FILE)]
     pub subnet_file: PathBuf,
     /// Renew the lease this long before it ends, 1 to 1439 [default: 60, or half of a short --lease-ttl]
     #[arg(long, value_name = "MINUTES", value_parser = |text: &str| within(text, 1, 1439))]
@@ -111,6 +121,9 @@ pub struct RunArgs {
     /// Port to serve health on; 0 for none
     #[arg(long, value_name = "PORT", default_value = "0", value_parser = port)]
     pub healthz_port: u16,
+    /// What is done beside the tunnel.
+    #[command(flatten)]
+    pub host_rules: HostRulesArgs,
     /// How much to log.
     #[command(flatten)]
     pub log: LogArgs,

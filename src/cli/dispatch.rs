@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::args::{Cli, Command, LogArgs, LogLevel, VERSION};
-use super::{Failure, bench, config, lab, output, policy, run, serve};
+use super::{Failure, bench, cleanup, config, docker_opts, lab, output, policy, run, serve};
 
 impl Cli {
     /// How much is to be logged: 0 state changes, more of it above, only what went wrong below.
@@ -27,6 +27,8 @@ pub fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Policy { command } => return policy::policy(command),
         Command::Lab { command } => return lab::lab(command),
         Command::Bench(args) => return bench::bench(&args),
+        Command::Cleanup(args) => cleanup::cleanup(&args)?,
+        Command::DockerOpts(args) => docker_opts::docker_opts(&args)?,
         Command::Version => output::say(VERSION)?,
     }
     Ok(ExitCode::SUCCESS)

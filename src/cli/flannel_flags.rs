@@ -23,21 +23,15 @@ pub struct Foreign {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Boolean,
-    Integer,
     Text,
 }
 
-use Kind::{Boolean, Integer, Text};
+use Kind::{Boolean, Text};
 
 const NO_IPV6: &str = "the IPv6 overlay is not available yet; leave the flag out";
 const NO_NETWORKS: &str = "several networks in one daemon are not available; run one `felt run` for each network, with its own \
                            --etcd-prefix, --subnet-file and --tun-name";
-const NO_MASQ: &str = "Felt installs no NAT rules yet; say false and install them by other means if pods must reach the world";
-const NO_FORWARD: &str = "Felt installs no iptables rules; say false and, where the FORWARD chain drops by default, accept the \
-                          overlay network there yourself";
-const NO_RESYNC: &str = "Felt installs no iptables rules, so there are none to install again; leave the flag out";
 const NO_KUBE: &str = "the Kubernetes subnet manager is not available yet; use etcd or --remote and leave the flag out";
-const NO_BLACKHOLE: &str = "Felt keeps no blackhole route; say false";
 const NO_LOG_FILES: &str = "Felt logs to standard error only; leave the flag out and let the service manager keep the log";
 const NO_GLOG: &str = "Felt has no per-file log levels; use --v, or the FELT_LOG variable, and leave the flag out";
 
@@ -48,8 +42,6 @@ pub const FOREIGN: &[Foreign] = &[
     foreign("subnet-dir", Text, &["", "/run/flannel/networks"], NO_NETWORKS),
     foreign("networks", Text, &[""], NO_NETWORKS),
     foreign("watch-networks", Boolean, &["false"], NO_NETWORKS),
-    foreign("ip-masq", Boolean, &["false"], NO_MASQ),
-    foreign("ip-masq-fully-random-disable", Boolean, &["false"], NO_MASQ),
     foreign("listen", Text, &[""], "the registry server is a command of its own; use `felt serve --listen ADDRESS`"),
     foreign("kube-subnet-mgr", Boolean, &["false"], NO_KUBE),
     foreign("kube-api-url", Text, &[""], NO_KUBE),
@@ -58,9 +50,6 @@ pub const FOREIGN: &[Foreign] = &[
     foreign("kube-annotation-prefix", Text, &["", "flannel.alpha.coreos.com"], NO_KUBE),
     foreign("net-config-path", Text, &["", "/etc/kube-flannel/net-conf.json"], NO_KUBE),
     foreign("set-node-network-unavailable", Boolean, &["true", "false"], NO_KUBE),
-    foreign("iptables-resync", Integer, &["5"], NO_RESYNC),
-    foreign("iptables-forward-rules", Boolean, &["false"], NO_FORWARD),
-    foreign("ip-blackhole-route", Boolean, &["false"], NO_BLACKHOLE),
     foreign("vmodule", Text, &[""], NO_GLOG),
     foreign("log_backtrace_at", Text, &["", ":0"], NO_GLOG),
     foreign("log_dir", Text, &[""], NO_LOG_FILES),
@@ -84,7 +73,6 @@ pub fn arguments() -> impl Iterator<Item = Arg> {
                 .require_equals(true)
                 .default_missing_value("true")
                 .value_parser(|text: &str| go_values::boolean(text).map(|value| value.to_string())),
-            Integer => argument.value_parser(|text: &str| go_values::integer(text).map(|value| value.to_string())),
             Text => argument,
         }
     })
@@ -109,7 +97,6 @@ mod tests {
             for value in flag.accepted {
                 match flag.kind {
                     Boolean => assert!(["true", "false"].contains(value), "{}", flag.name),
-                    Integer => assert_eq!(go_values::integer(value).unwrap().to_string(), *value),
                     Text => {}
                 }
             }

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::args::{self, EtcdArgs, LeaseArgs, RegistryArgs, RemoteArgs, RemoteTlsArgs, RunArgs, ServeArgs, SourceCheckArg};
+use super::host_args::HostRulesArgs;
 use super::{Failure, policy_options};
 use crate::control::registry::etcd::EtcdConfig;
 use crate::control::server::ListenAddress;
 use crate::control::tls::TlsFiles;
+use crate::daemon::rules::{ForwardRules, HostRulesOptions};
 use crate::daemon::{Offloads, RegistryChoice, RemoteChoice, RunOptions, SourceCheck};
 
 /// How a registry server runs.
@@ -62,6 +64,7 @@ pub fn run(args: RunArgs) -> Result<RunOptions, Failure> {
         metrics: args.own.policy.metrics_addr,
         policy: policy_options::policy(args.own.policy)?,
         healthz: (args.healthz_port != 0).then(|| SocketAddr::new(args.healthz_ip, args.healthz_port)),
+        host_rules: host_rules(&args.host_rules),
         tun_name: args.own.tun_name,
         workers: usize::try_from(args.own.workers).unwrap_or(1),
         keep_device: args.own.keep_device,
@@ -150,6 +153,20 @@ fn tls(side: &str, key: Option<PathBuf>, cert: Option<PathBuf>, ca: Option<PathB
     }
 }
 
+fn host_rules(args: &HostRulesArgs) -> HostRulesOptions {
+    HostRulesOptions {
+        ip_masq: args.ip_masq,
+        fully_random: !args.ip_masq_fully_random_disable,
+        forward: match args.iptables_forward_rules {
+            None => ForwardRules::IfPossible,
+            Some(true) => ForwardRules::Demanded,
+            Some(false) => ForwardRules::Off,
+        },
+        blackhole: args.ip_blackhole_route,
+        resync: Duration::from_secs(args.iptables_resync.unsigned_abs()),
+    }
+}
+
 fn lease_ttl(args: &LeaseArgs) -> Duration {
     Duration::from_secs(args.lease_ttl.unsigned_abs())
 }
@@ -227,6 +244,18 @@ mod tests {
         assert_eq!(run_options(" --batch=256").unwrap().batch, 256);
         assert_eq!(run_options(" --spin 0").unwrap().spin, Duration::ZERO);
         assert_eq!(run_options("").unwrap().spin, tuning::SPIN);
+    }
+
+    #[test]
+    fn forward_rules_are_demanded_only_where_that_is_typed() {
+        let rules = |line: &str| run_options(line).unwrap().host_rules;
+        let default = HostRulesOptions { forward: ForwardRules::IfPossible, ..HostRulesOptions::NONE };
+        assert_eq!(rules(""), default);
+        assert_eq!(rules(" -iptables-forward-rules").forward, ForwardRules::Demanded);
+        assert_eq!(rules(" -iptables-forward-rules=F").forward, ForwardRules::Off);
+        let all = rules(" -ip-masq -ip-masq-fully-random-disable=1 -iptables-resync 0x3c -ip-blackhole-route");
+        let resync = Duration::from_mins(1);
+        assert_eq!(all, HostRulesOptions { ip_masq: true, fully_random: false, blackhole: true, resync, ..default });
     }
 
     #[test]

@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn version_and_help_come_before_the_environment_and_refusals() {
-        assert!(run("felt run -version -ip-masq", &[("FLANNELD_HEALTHZ_PORT", "http")]).version);
+        assert!(run("felt run -version -watch-networks", &[("FLANNELD_HEALTHZ_PORT", "http")]).version);
         assert!(!run("felt run", &[("FLANNELD_VERSION", "true")]).version);
         assert_eq!(parse_line("felt run -help", &[("FLANNELD_HEALTHZ_PORT", "http")]).unwrap_err().code(), 0);
     }

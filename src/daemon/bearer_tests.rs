@@ -6,6 +6,7 @@ use super::*;
 use crate::control::registry::etcd::EtcdConfig;
 use crate::daemon::options::RegistryChoice;
 use crate::daemon::overlay::Overlay;
+use crate::daemon::rules::HostRulesOptions;
 use crate::daemon::scope;
 use crate::forward::SourceCheck;
 use crate::lease::NetworkConfig;
@@ -26,6 +27,7 @@ fn options() -> RunOptions {
         healthz: None,
         metrics: None,
         policy: None,
+        host_rules: HostRulesOptions::NONE,
         tun_name: "flannel%d".into(),
         workers: 1,
         keep_device: false,

@@ -1,9 +1,12 @@
-//! What a node does as it comes to hold a lease, changes to another one, or loses it: the rules, the device, the file, the snapshot.
+//! What a node does as it comes to hold a lease, changes to another one, or loses it: rules on the host, the device, the file, the
+//! snapshot.
 
 use std::sync::Arc;
 
 use super::bearer::{Bearer, BearerError, Plan};
 use super::node::Node;
+use super::policy::PolicyScope;
+use super::rules::{HostRules, RuleSet};
 use super::run::RunError;
 use super::subnet_env::SubnetEnv;
 use super::worker::Snapshot;
@@ -24,6 +27,7 @@ impl Node {
         if self.bearer.is_none() {
             self.raise(own)?;
         }
+        self.want_rules(own);
         // The file has containers started: from their first packet on, policy stands in the way.
         self.cover(own);
         self.tell_policy();
@@ -44,13 +48,15 @@ impl Node {
         self.show_expiry();
     }
 
-    /// Sees whether this node is ready, and says so when it is for the first time. Asked once per turn of the loop. It is ready once it holds a lease, has its
-    /// device, has told of its subnet, and knows all peers; and while nothing stands in the way of policy scope `node`.
+    /// Sees whether this node is ready, and says so when it is for the first time. Asked once per turn of the loop. It is ready once it
+    /// holds a lease, has its device and the rules demanded of it, has told of its subnet, and knows all peers; and while nothing
+    /// stands in the way of policy scope `node`.
     pub(super) fn announce(&mut self) {
         let up = self.bearer.as_ref().is_some_and(Bearer::is_up);
         let hindrance = self.bearer.as_ref().and_then(Bearer::hindrance);
         self.health.set_hindrance(hindrance);
-        let ready = self.synced && self.keeper.held().is_some() && up && hindrance.is_none() && self.file_is_right;
+        let rules = self.rules.as_ref().is_none_or(HostRules::is_in_force);
+        let ready = self.synced && self.keeper.held().is_some() && up && hindrance.is_none() && self.file_is_right && rules;
         self.health.set_ready(ready);
         if ready && !self.announced {
             self.announced = true;
@@ -106,7 +112,12 @@ impl Node {
             self.file_is_right = false;
             return;
         }
-        let env = SubnetEnv::new(&self.config, &lease.subnet, u32::from(mtu), false);
+        // Who reads it may start containers at once: not before the first try to put rules there has ended.
+        if self.rules.as_ref().is_some_and(HostRules::is_pending) {
+            self.file_is_right = false;
+            return;
+        }
+        let env = SubnetEnv::new(&self.config, &lease.subnet, u32::from(mtu), self.options.host_rules.ip_masq);
         match env.write(&self.options.subnet_file) {
             Ok(()) => {
                 self.file_is_right = true;
@@ -121,6 +132,23 @@ impl Node {
                 }
             }
         }
+    }
+
+    /// Hears that rules on the host are in force now, or are not.
+    pub(super) fn on_rules(&mut self) {
+        if !self.file_is_right
+            && let Some(lease) = self.keeper.held().cloned()
+        {
+            self.write_file(&lease);
+        }
+    }
+
+    /// Has the rules on the host speak of `own` and the network.
+    fn want_rules(&self, own: Prefix4) {
+        let (Some(rules), Some(bearer)) = (&self.rules, &self.bearer) else { return };
+        let scope = self.options.policy.as_ref().map(|policy| policy.scope);
+        let through = (scope == Some(PolicyScope::Node)).then(|| bearer.device_plan().name.clone());
+        rules.want(RuleSet { network: self.overlay.range.network, subnet: own, through });
     }
 
     fn say_what_is_held(&self, own: Prefix4) {

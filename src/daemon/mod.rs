@@ -10,16 +10,20 @@
 //! | `overlay`, `paths` | one network config and everything that hangs on it; ways to peers that are too narrow for it |
 //! | `bearer`, `device` | the TUN device and the sockets |
 //! | `scope` | rules and routes by which all traffic of local pods goes through the device, if it is to |
+//! | `rules` | what is done on the host beside the tunnel, if asked for: masquerading and the like |
 //! | `workers`, `worker`, `tuning` | the threads that move packets |
 //! | `policy` | where policy comes from, and what the workers judge by |
-//! | `subnet_env` | the file container runtimes read |
+//! | `subnet_env`, `docker_opts`, `whole_file` | the file container runtimes read, what Docker makes of it, and how files are put there |
+//! | `cleanup` | what daemons have left on a host, removed |
 //! | `clock`, `complaint`, `signals` | time, repeated trouble, the end |
 
 mod bearer;
 mod calls;
+pub mod cleanup;
 mod clock;
 mod complaint;
 pub mod device;
+pub mod docker_opts;
 mod holding;
 pub mod interface;
 mod machine_id;
@@ -32,6 +36,7 @@ mod paths;
 pub mod policy;
 mod reconfigure;
 mod registry;
+pub mod rules;
 mod run;
 pub mod scope;
 mod signals;
@@ -40,6 +45,7 @@ pub mod subnet_env;
 pub mod tuning;
 pub mod turn;
 mod upkeep;
+pub mod whole_file;
 mod worker;
 mod workers;
 

@@ -21,6 +21,7 @@ use super::overlay::Overlay;
 use super::paths::Paths;
 use super::policy::PolicyControl;
 use super::reconfigure::Pending;
+use super::rules::{HostRules, Prepared};
 use super::run::RunError;
 use super::tuning::{Sizes, Tuning};
 use super::worker::{Snapshot, WorkerNews};
@@ -52,6 +53,8 @@ pub struct Node {
     pub(super) paths: Paths,
     /// `None`: nothing is judged.
     pub(super) policy: Option<PolicyControl>,
+    /// `None`: nothing is done on the host beside the tunnel.
+    pub(super) rules: Option<HostRules>,
     /// Whether the table holds all the leases there were when we started.
     pub(super) synced: bool,
     pub(super) announced: bool,
@@ -90,6 +93,7 @@ pub(super) struct Parts {
     pub config: NetworkConfig,
     pub overlay: Overlay,
     pub previous: Option<Prefix4>,
+    pub rules: Option<Prepared>,
     pub policy: Option<PolicyControl>,
     pub health: Arc<Health>,
     pub metrics: Arc<Metrics>,
@@ -98,7 +102,7 @@ pub(super) struct Parts {
 impl Node {
     /// A node with idle workers and no lease yet.
     pub(super) fn new(parts: Parts) -> Result<Self, RunError> {
-        let Parts { options, registry, node_id, external, config, overlay, previous, policy, health, metrics } = parts;
+        let Parts { options, registry, node_id, external, config, overlay, previous, rules, policy, health, metrics } = parts;
         let settings = KeeperSettings { ttl: options.lease_ttl, margin: options.renew_margin };
         let keeper = Keeper::new(settings, previous, rand::random());
         let snapshots = Publisher::new(Snapshot { tunnel: None, table: Arc::clone(&overlay.table) });
@@ -109,6 +113,7 @@ impl Node {
         metrics.set_workers(workers.counters());
         let pulse = health.watch("registry task", clock::now());
         let calls = Calls::new(Arc::clone(&registry));
+        let rules = rules.map(|prepared| HostRules::start(prepared, previous)).transpose().map_err(RunError::Workers)?;
         let (trouble, bearer) = (Trouble::default(), None);
         Ok(Self {
             options,
@@ -124,6 +129,7 @@ impl Node {
             trouble,
             paths: Paths::default(),
             policy,
+            rules,
             synced: false,
             announced: false,
             file_is_right: false,
@@ -153,6 +159,7 @@ impl Node {
                 outcome = self.calls.outcome() => self.on_outcome(outcome)?,
                 Some(news) = self.worker_news.recv() => self.on_worker(news),
                 () = news_of(&mut self.bearer) => self.look_after(),
+                () = news_of_rules(&mut self.rules) => self.on_rules(),
                 _ = tick.tick() => self.on_tick()?,
                 () = tokio::time::sleep_until(deadline) => {}
             }
@@ -236,6 +243,14 @@ impl Node {
 async fn news_of(bearer: &mut Option<Bearer>) {
     match bearer {
         Some(bearer) => bearer.news().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits until it changes whether the rules on the host are in force.
+async fn news_of_rules(rules: &mut Option<HostRules>) {
+    match rules {
+        Some(rules) => rules.news().await,
         None => std::future::pending().await,
     }
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::policy::PolicyOptions;
+use super::rules::HostRulesOptions;
 use crate::control::registry::etcd::EtcdConfig;
 use crate::control::tls::TlsFiles;
 use crate::forward::SourceCheck;
@@ -36,6 +37,8 @@ pub struct RunOptions {
     pub metrics: Option<SocketAddr>,
     /// How policy is gone by; `None`: there is none.
     pub policy: Option<PolicyOptions>,
+    /// What is done on the host beside the tunnel.
+    pub host_rules: HostRulesOptions,
     /// Name of the TUN device, or a template with one `%d`.
     pub tun_name: String,
     /// Workers, each with a TUN queue and a socket of its own; at least one.

@@ -1,7 +1,7 @@
 //! A node from start to end: what is waited for, in which order, and what ends it.
 //!
-//! Start-up: signals, health server, network config (waited for), external interface, TUN driver; then the node's own loop
-//! acquires a lease and does the rest. Nothing of the host is touched before the lease is there.
+//! Start-up: signals, health server, TUN driver, means for rules on the host, external interface, network config (waited for);
+//! then the node's own loop acquires a lease and does the rest. Nothing of the host is touched before the lease is there.
 
 use std::io;
 use std::sync::Arc;
@@ -17,8 +17,9 @@ use super::machine_id::machine_id;
 use super::node::{Node, Parts};
 use super::options::RunOptions;
 use super::overlay::{Overlay, OverlayError};
-use super::policy::{PolicyControl, PolicyError};
+use super::policy::{PolicyControl, PolicyError, PolicyScope};
 use super::registry::{RegistryChoiceError, open_registry};
+use super::rules::{Prepared, RulesError};
 use super::subnet_env::PreviousEnv;
 use super::{clock, signals};
 use crate::control::registry::Registry;
@@ -65,6 +66,9 @@ pub enum RunError {
     /// The config makes no sense here.
     #[error(transparent)]
     Overlay(#[from] OverlayError),
+    /// What is asked for beside the tunnel cannot be done.
+    #[error(transparent)]
+    Rules(#[from] RulesError),
     /// Policy cannot be put in force.
     #[error(transparent)]
     Policy(#[from] PolicyError),
@@ -89,6 +93,7 @@ impl RunError {
             | Self::Bearer(BearerError::Device(DeviceError::Netlink(error))) => {
                 matches!(error.errno(), Some(libc::EPERM | libc::EACCES))
             }
+            Self::Rules(error) => error.is_permission(),
             _ => false,
         }
     }
@@ -131,6 +136,7 @@ async fn serve_health(
 async fn prepare(options: RunOptions, health: Arc<Health>, metrics: Arc<Metrics>) -> Result<Node, RunError> {
     // Told before anything is waited for: a host that cannot have a TUN device should not look as if it only waits.
     TunQueue::check_access()?;
+    let rules = rules(&options)?;
     let external = external(&options)?;
     let registry = open_registry(&options.registry, options.lease_ttl)?;
     tracing::info!(registry = registry.describe(), interface = external.name, bind = %external.bind, public_ip = %external.announce, underlay_mtu = external.mtu, "starting");
@@ -141,7 +147,12 @@ async fn prepare(options: RunOptions, health: Arc<Health>, metrics: Arc<Metrics>
     let previous = previous_subnet(&options);
     check_overlap(&options, &overlay, previous, &external)?;
     let node_id = options.node_id.clone().or_else(machine_id);
-    Node::new(Parts { options, registry, node_id, external, config, overlay, previous, policy, health, metrics })
+    Node::new(Parts { options, registry, node_id, external, config, overlay, previous, rules, policy, health, metrics })
+}
+
+fn rules(options: &RunOptions) -> Result<Option<Prepared>, RulesError> {
+    let through = options.policy.as_ref().filter(|policy| policy.scope == PolicyScope::Node).map(|_| options.tun_name.as_str());
+    Prepared::find(options.host_rules, &options.subnet_file, through)
 }
 
 fn policy(

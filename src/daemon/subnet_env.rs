@@ -1,22 +1,15 @@
 //! The subnet file: what container runtimes read to learn this node's subnet and MTU, and what we read to ask for the same
 //! subnet again. It carries no decision: the daemon says what is in it and when it is written.
 //!
-//! Source: flannel's `subnet.env`, byte for byte. A reader sees the old file or the new one, never a part: the bytes go to a
-//! file of a random name beside it, reach the disk, and take the name then.
+//! Source: flannel's `subnet.env`, byte for byte.
 
 use std::fmt::{self, Write as _};
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
+use super::whole_file::{self, WholeFileError};
 use crate::lease::{NetworkConfig, SubnetKey};
 use crate::net::{Address, Prefix, Prefix4, Prefix6};
-
-/// Permissions of a new file; those of a file already there are kept.
-const MODE: u32 = 0o644;
-/// Permissions of directories made for it.
-const DIRECTORY_MODE: u32 = 0o755;
 
 /// The file's content. [`Display`](fmt::Display) gives its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,11 +37,14 @@ pub struct PreviousEnv {
 
 /// Why the subnet file could not be written or read.
 #[derive(Debug, thiserror::Error)]
-#[error("subnet file {path}: {step} failed: {source}")]
-pub struct SubnetEnvError {
-    path: PathBuf,
-    step: &'static str,
-    source: io::Error,
+#[allow(missing_docs, reason = "each field is named by its message")]
+pub enum SubnetEnvError {
+    /// Not written.
+    #[error("subnet file {path}: {source}")]
+    Write { path: PathBuf, source: WholeFileError },
+    /// Not read.
+    #[error("subnet file {path}: reading it failed: {source}")]
+    Read { path: PathBuf, source: io::Error },
 }
 
 impl SubnetEnv {
@@ -62,21 +58,8 @@ impl SubnetEnv {
 
     /// Puts the file at `path`, making parent directories as needed.
     pub fn write(&self, path: &Path) -> Result<(), SubnetEnvError> {
-        let failed = |step| move |source| SubnetEnvError { path: path.to_owned(), step, source };
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let directories = DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(directory);
-        directories.map_err(failed("making its directory"))?;
-        let mode = fs::metadata(path).map_or(MODE, |present| present.permissions().mode() & 0o7777);
-        let temporary = directory.join(format!(".subnet.env.{:016x}", rand::random::<u64>()));
-        let put = write_synced(&temporary, self.to_string().as_bytes(), mode)
-            .map_err(failed("writing it under a temporary name"))
-            .and_then(|()| fs::rename(&temporary, path).map_err(failed("renaming the new one to it")));
-        if put.is_err() {
-            // Whatever is left of it is in nobody's way; the error to report is the first one.
-            _ = fs::remove_file(&temporary);
-            return put;
-        }
-        File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed("syncing its directory"))
+        whole_file::put(path, self.to_string().as_bytes())
+            .map_err(|source| SubnetEnvError::Write { path: path.to_owned(), source })
     }
 }
 
@@ -86,7 +69,7 @@ impl PreviousEnv {
         match fs::read(path) {
             Ok(bytes) => Ok(Self::parse(&String::from_utf8_lossy(&bytes))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(source) => Err(SubnetEnvError { path: path.to_owned(), step: "reading it", source }),
+            Err(source) => Err(SubnetEnvError::Read { path: path.to_owned(), source }),
         }
     }
 
@@ -95,7 +78,7 @@ impl PreviousEnv {
     pub fn parse(text: &str) -> Self {
         let mut previous = Self::default();
         let (mut ipv4, mut ipv6) = ("", "");
-        for (name, value) in text.lines().filter_map(assignment) {
+        for (name, value) in assignments(text) {
             match name {
                 "FLANNEL_SUBNET" => ipv4 = value,
                 "FLANNEL_IPV6_SUBNET" => ipv6 = value,
@@ -136,12 +119,9 @@ fn gateway<A: Address>(subnet: Prefix<A>) -> String {
     text
 }
 
-fn write_synced(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-    // The mode of open is cut by the umask, this one is not.
-    file.set_permissions(Permissions::from_mode(mode))?;
-    file.write_all(bytes)?;
-    file.sync_all()
+/// The assignments of a file, in their order, with quotes and comments taken off as shells do.
+pub(super) fn assignments(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.lines().filter_map(assignment)
 }
 
 /// Name and value of a line that is an assignment.
@@ -173,6 +153,9 @@ fn members<A: Address>(list: &str, invalid: &mut Vec<String>) -> Vec<Prefix<A>> 
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use proptest::prelude::*;
 
     use super::*;

@@ -85,7 +85,7 @@ impl OverlayDevice {
         let queues = open(&name, existing, plan)?;
         let name = queues.first().map(|queue| queue.name().to_owned()).unwrap_or(name);
         let index = netlink.link(&name)?.index;
-        let ours = existing.is_none_or(|link| link.alias.as_deref() == Some(ALIAS));
+        let ours = existing.is_none_or(Self::is_ours);
         if existing.is_none() {
             netlink.set_alias(index, ALIAS)?;
         }
@@ -98,10 +98,16 @@ impl OverlayDevice {
         Ok(Self { name, index, queues, ours })
     }
 
+    /// Whether a device was made by us, now or in an earlier run.
+    #[must_use]
+    pub fn is_ours(link: &Link) -> bool {
+        link.alias.as_deref() == Some(ALIAS)
+    }
+
     /// Removes the device with its addresses and routes, if it is ours; one that was prepared for us stays as it is.
     pub fn remove(index: u32, netlink: &Netlink) -> Result<(), NetlinkError> {
         match netlink.link_at(index)? {
-            Some(link) if link.alias.as_deref() == Some(ALIAS) => netlink.delete_link(index),
+            Some(link) if Self::is_ours(&link) => netlink.delete_link(index),
             _ => Ok(()),
         }
     }

@@ -74,15 +74,19 @@ impl NodeScope {
     /// # Errors
     /// When the kernel refuses.
     pub fn remove(device: &str, netlink: &Netlink) -> Result<bool, ScopeError> {
-        let ours = match netlink.rules().map_err(told) {
-            Ok(rules) => rules.into_iter().filter(|rule| is_our_rule(rule, device)).collect(),
-            // Then there can be none.
-            Err(ScopeError::NoPolicyRouting(_)) => Vec::new(),
-            Err(error) => return Err(error),
-        };
-        let rules = remove_rules(ours, netlink)?;
+        let rules = remove_rules(our_rules(device, netlink)?, netlink)?;
         let routes = remove_routes(|_| true, netlink)?;
         Ok(rules || routes)
+    }
+
+    /// What [`remove`](Self::remove) would take away, in words.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked.
+    pub fn traces(device: &str, netlink: &Netlink) -> Result<Vec<String>, ScopeError> {
+        let rules = our_rules(device, netlink)?.into_iter().map(|rule| rule.to_string());
+        let routes = netlink.routes()?.into_iter().filter(is_our_route);
+        Ok(rules.chain(routes.map(|route| format!("{route} in table {}", route.table))).collect())
     }
 
     fn loosen(&self, netlink: &Netlink) -> Result<bool, NetlinkError> {
@@ -108,6 +112,15 @@ impl NodeScope {
             changed = true;
         }
         Ok(changed)
+    }
+}
+
+fn our_rules(device: &str, netlink: &Netlink) -> Result<Vec<Rule>, ScopeError> {
+    match netlink.rules().map_err(told) {
+        Ok(rules) => Ok(rules.into_iter().filter(|rule| is_our_rule(rule, device)).collect()),
+        // Then there can be none.
+        Err(ScopeError::NoPolicyRouting(_)) => Ok(Vec::new()),
+        Err(error) => Err(error),
     }
 }
 
