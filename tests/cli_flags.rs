@@ -13,12 +13,6 @@ const FOREIGN: &[(&str, &[&str], &[&str])] = &[
     ("networks", &["blue,green"], &[""]),
     ("watch-networks", &["true", "1"], &["false", "F"]),
     ("listen", &["0.0.0.0:8889"], &[""]),
-    ("kube-subnet-mgr", &["true"], &["false"]),
-    ("kube-api-url", &["https://10.0.0.1"], &[""]),
-    ("kubeconfig-file", &["/etc/kubeconfig"], &[""]),
-    ("kube-annotation-prefix", &["example.org"], &["flannel.alpha.coreos.com"]),
-    ("net-config-path", &["/etc/net.json"], &["/etc/kube-flannel/net-conf.json"]),
-    ("set-node-network-unavailable", &[], &["true", "false"]),
     ("vmodule", &["udp=2"], &[""]),
     ("log_backtrace_at", &["main.go:10"], &[":0", ""]),
     ("log_dir", &["/var/log"], &[""]),
@@ -31,7 +25,15 @@ const FOREIGN: &[(&str, &[&str], &[&str])] = &[
 const LAST: (&str, &str) = ("-iface-regex=(", "error: --iface-regex `(`: ");
 
 /// Flags that take their value after `=` only.
-const BOOLEAN: [&str; 5] = ["version", "ip-masq", "ip-masq-fully-random-disable", "iptables-forward-rules", "ip-blackhole-route"];
+const BOOLEAN: [&str; 7] = [
+    "version",
+    "ip-masq",
+    "ip-masq-fully-random-disable",
+    "iptables-forward-rules",
+    "ip-blackhole-route",
+    "kube-subnet-mgr",
+    "set-node-network-unavailable",
+];
 
 fn variable(flag: &str) -> String {
     format!("FLANNELD_{}", flag.to_ascii_uppercase().replace('-', "_"))
@@ -96,6 +98,12 @@ fn every_flag_of_flannel_is_known() {
         "healthz-ip=127.0.0.1",
         "healthz-port=0o17",
         "remote=h:1",
+        "kube-subnet-mgr=0",
+        "kube-api-url=",
+        "kubeconfig-file=",
+        "kube-annotation-prefix=example.org",
+        "net-config-path=/etc/net.json",
+        "set-node-network-unavailable=false",
         "remote-keyfile=",
         "remote-certfile=",
         "remote-cafile=ca.pem",
@@ -131,6 +139,8 @@ fn bad_values_are_named_with_their_flag_or_variable() {
         ("healthz-port", "08", "whole number"),
         ("v", "-1", "from 0"),
         ("ip-masq", "yes", "true or false"),
+        ("kube-annotation-prefix", "org/prefix", "a lower-case domain"),
+        ("kube-subnet-mgr", "yes", "true or false"),
         ("iptables-resync", "0", "from 1 to 86400"),
         ("iptables-forward-rules", "2", "true or false"),
     ] {

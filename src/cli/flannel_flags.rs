@@ -31,7 +31,6 @@ use Kind::{Boolean, Text};
 const NO_IPV6: &str = "the IPv6 overlay is not available yet; leave the flag out";
 const NO_NETWORKS: &str = "several networks in one daemon are not available; run one `felt run` for each network, with its own \
                            --etcd-prefix, --subnet-file and --tun-name";
-const NO_KUBE: &str = "the Kubernetes subnet manager is not available yet; use etcd or --remote and leave the flag out";
 const NO_LOG_FILES: &str = "Felt logs to standard error only; leave the flag out and let the service manager keep the log";
 const NO_GLOG: &str = "Felt has no per-file log levels; use --v, or the FELT_LOG variable, and leave the flag out";
 
@@ -43,13 +42,6 @@ pub const FOREIGN: &[Foreign] = &[
     foreign("networks", Text, &[""], NO_NETWORKS),
     foreign("watch-networks", Boolean, &["false"], NO_NETWORKS),
     foreign("listen", Text, &[""], "the registry server is a command of its own; use `felt serve --listen ADDRESS`"),
-    foreign("kube-subnet-mgr", Boolean, &["false"], NO_KUBE),
-    foreign("kube-api-url", Text, &[""], NO_KUBE),
-    foreign("kubeconfig-file", Text, &[""], NO_KUBE),
-    // The next three are read only with kube-subnet-mgr, so their defaults say nothing.
-    foreign("kube-annotation-prefix", Text, &["", "flannel.alpha.coreos.com"], NO_KUBE),
-    foreign("net-config-path", Text, &["", "/etc/kube-flannel/net-conf.json"], NO_KUBE),
-    foreign("set-node-network-unavailable", Boolean, &["true", "false"], NO_KUBE),
     foreign("vmodule", Text, &[""], NO_GLOG),
     foreign("log_backtrace_at", Text, &["", ":0"], NO_GLOG),
     foreign("log_dir", Text, &[""], NO_LOG_FILES),

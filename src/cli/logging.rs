@@ -17,6 +17,9 @@ use super::fold::Fold;
 /// Variable that replaces the level of `--v` by directives such as `felt=debug,felt::control=trace`.
 pub const VARIABLE: &str = "FELT_LOG";
 
+/// The Kubernetes client calls every failed attempt an error. Whoever made the attempt says once what there is to say.
+const SILENCED: &str = "kube_client::client::builder=off";
+
 /// Starts logging: `verbosity` 0 shows state changes, 1 details, 2 everything; -1 what needs looking at, -2 errors only.
 ///
 /// # Errors
@@ -34,8 +37,8 @@ pub fn start(verbosity: i64, directives: Option<&str>) -> Result<(), super::Fail
         Some(directives) => EnvFilter::try_new(directives).map_err(|error| {
             super::Failure::Usage(format!("invalid value '{directives}' for the environment variable {VARIABLE}: {error}"))
         })?,
-        None if verbosity < -1 => EnvFilter::new(level),
-        None => EnvFilter::new(format!("warn,felt={level}")),
+        None if verbosity < -1 => EnvFilter::new(format!("{level},{SILENCED}")),
+        None => EnvFilter::new(format!("warn,{SILENCED},felt={level}")),
     };
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::args::{self, EtcdArgs, LeaseArgs, RegistryArgs, RemoteArgs, RemoteTlsArgs, RunArgs, ServeArgs, SourceCheckArg};
+use super::args::{self, LeaseArgs, RunArgs, ServeArgs, SourceCheckArg};
 use super::host_args::HostRulesArgs;
+use super::kube_args::{self, KubeArgs};
+use super::registry_args::{self, EtcdArgs, RegistryArgs, RemoteArgs, RemoteTlsArgs};
 use super::{Failure, policy_options};
 use crate::control::registry::etcd::EtcdConfig;
 use crate::control::server::ListenAddress;
@@ -52,8 +54,12 @@ pub fn run(args: RunArgs) -> Result<RunOptions, Failure> {
         }
     }
     let lease_ttl = lease_ttl(&args.own.lease);
+    let registry = registry(args.etcd, args.remote, args.remote_tls, args.kube)?;
+    if let RegistryChoice::Kube(cluster) = &registry {
+        kube_args::check_node(cluster)?;
+    }
     Ok(RunOptions {
-        registry: registry(args.etcd, args.remote, args.remote_tls)?,
+        registry,
         iface: args.iface,
         iface_regex: args.iface_regex,
         iface_can_reach: args.iface_can_reach,
@@ -103,19 +109,28 @@ pub fn serve(args: ServeArgs) -> Result<ServeOptions, Failure> {
     Ok(ServeOptions { listen, store, lease_ttl: lease_ttl(&args.lease), tls })
 }
 
-/// The registry a command by hand is about: `--store`, else `--remote`, else etcd.
+/// The registry a command by hand is about: `--store`, else `--remote`, else a Kubernetes cluster, else etcd.
 pub fn target(args: RegistryArgs) -> Result<Target, Failure> {
-    match (args.store, registry(args.etcd, args.remote, args.remote_tls)?) {
+    match (args.store, registry(args.etcd, args.remote, args.remote_tls, args.kube)?) {
         (Some(_), RegistryChoice::Remote(_)) => usage("--store and --remote name two registries; give one of them"),
+        (Some(_), RegistryChoice::Kube(_)) => usage("--store and --kube-subnet-mgr name two registries; give one of them"),
         (Some(file), RegistryChoice::Etcd(_)) => Ok(Target::File(file)),
         (None, registry) => Ok(Target::Registry(registry)),
     }
 }
 
-/// `--remote` beats etcd, as in flannel.
-fn registry(etcd_args: EtcdArgs, remote_args: RemoteArgs, tls_args: RemoteTlsArgs) -> Result<RegistryChoice, Failure> {
+/// `--remote` beats Kubernetes, and that beats etcd, as in flannel.
+fn registry(
+    etcd_args: EtcdArgs,
+    remote_args: RemoteArgs,
+    tls_args: RemoteTlsArgs,
+    kube_args: KubeArgs,
+) -> Result<RegistryChoice, Failure> {
     let files = tls("remote", tls_args.key, tls_args.cert, tls_args.ca)?;
-    let Some(address) = remote_args.address else { return etcd(etcd_args).map(RegistryChoice::Etcd) };
+    let Some(address) = remote_args.address else {
+        let cluster = kube_args::choice(kube_args, |name| std::env::var(name).ok());
+        return cluster.map_or_else(|| etcd(etcd_args).map(RegistryChoice::Etcd), |cluster| Ok(RegistryChoice::Kube(cluster)));
+    };
     let names_a_port = address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
     if !names_a_port || address.contains('/') {
         return usage(format!("--remote: expected HOST:PORT, such as 10.0.0.1:8889, found `{address}`"));
@@ -124,7 +139,7 @@ fn registry(etcd_args: EtcdArgs, remote_args: RemoteArgs, tls_args: RemoteTlsArg
 }
 
 fn etcd(args: EtcdArgs) -> Result<EtcdConfig, Failure> {
-    let endpoints = args.endpoints.as_deref().unwrap_or(args::ETCD_ENDPOINTS);
+    let endpoints = args.endpoints.as_deref().unwrap_or(registry_args::ETCD_ENDPOINTS);
     let endpoints: Vec<String> = endpoints.split(',').map(str::trim).filter(|url| !url.is_empty()).map(str::to_owned).collect();
     if endpoints.is_empty() {
         return usage("--etcd-endpoints: expected comma-separated URLs such as http://10.0.0.1:2379, found none");
@@ -309,6 +324,10 @@ mod tests {
         assert!(matches!(target_of("").unwrap(), Target::Registry(RegistryChoice::Etcd(_))));
         assert!(matches!(target_of(" --store f --etcd-endpoints http://e:1").unwrap(), Target::File(_)));
         assert!(matches!(target_of(" --remote h:1").unwrap(), Target::Registry(RegistryChoice::Remote(_))));
+        let line = " --kube-subnet-mgr --etcd-endpoints http://h:1";
+        assert!(matches!(target_of(line).unwrap(), Target::Registry(RegistryChoice::Kube(_))));
+        assert!(matches!(target_of(&format!("{line} --remote h:1")).unwrap(), Target::Registry(RegistryChoice::Remote(_))));
+        assert!(target_of(&format!("{line} --store f")).unwrap_err().to_string().contains("--kube-subnet-mgr"));
         assert_eq!(target_of(" --store f --remote h:1").unwrap_err().code(), 2);
     }
 }

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::args::{OWN, RegistryArgs};
+use super::args::OWN;
 use super::go_values::{boolean, within};
 use super::policy::tool_args::{CheckArgs, ExplainArgs, MatrixArgs};
+use super::registry_args::RegistryArgs;
 
 /// What `felt run` takes about policy.
 #[derive(Debug, Args)]

@@ -60,6 +60,7 @@ impl Node {
         self.health.set_ready(ready);
         if ready && !self.announced {
             self.announced = true;
+            self.registry.network_is_up();
             tracing::info!(peers = self.overlay.view.peers(), "ready");
             // Where no service manager listens, nothing is sent. One that is gone is no reason not to forward.
             if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::policy::PolicyOptions;
 use super::rules::HostRulesOptions;
 use crate::control::registry::etcd::EtcdConfig;
+use crate::control::registry::kube::KubeChoice;
 use crate::control::tls::TlsFiles;
 use crate::forward::SourceCheck;
 
@@ -84,6 +85,8 @@ pub enum RegistryChoice {
     Etcd(EtcdConfig),
     /// A registry server: `felt serve`, or flanneld 0.5 to 0.7 with `--listen`.
     Remote(RemoteChoice),
+    /// A Kubernetes cluster.
+    Kube(KubeChoice),
 }
 
 /// A registry server and our access to it.

@@ -33,6 +33,8 @@ pub enum OverlayError {
 pub struct Overlay {
     /// The IPv4 network and the subnets it is cut into.
     pub range: SubnetRange<Ipv4Addr>,
+    /// Whether a node may hold any subnet of the network, however the config would cut it.
+    pub any_subnet: bool,
     /// Port of every node on the underlay.
     pub port: u16,
     /// MTU of the underlay, if the config overrides what the route says.
@@ -73,11 +75,24 @@ impl Overlay {
         };
         Ok(Self {
             range,
+            any_subnet: false,
             port,
             underlay_mtu,
             table: Arc::new(LeaseTable::new(range.network, range.subnet_len)),
             view: LeaseView::new(range.network, public_ip, port),
         })
+    }
+
+    /// The same where subnets are given to nodes unless `cuts_subnets`.
+    #[must_use]
+    pub fn given(self, cuts_subnets: bool) -> Self {
+        Self { any_subnet: !cuts_subnets, ..self }
+    }
+
+    /// Whether a node may hold `subnet`.
+    #[must_use]
+    pub fn admits(&self, subnet: Prefix4) -> bool {
+        if self.any_subnet { self.range.network.covers(&subnet) } else { self.range.admits(&subnet) }
     }
 
     /// Learns the leases of other nodes that `older` knows of; `public_ip` is ours. The change is to be put in force.
@@ -91,7 +106,7 @@ impl Overlay {
         let slices = |overlay: &Self| (overlay.range.network, overlay.range.subnet_len);
         if self.range == newer.range {
             Difference::None
-        } else if own.is_some_and(|own| !newer.range.admits(own)) {
+        } else if own.is_some_and(|own| !newer.admits(*own)) {
             Difference::Subnet
         } else if slices(self) == slices(newer) {
             Difference::Limits
@@ -138,5 +153,14 @@ mod tests {
         let narrower = overlay(r#"{"Network":"10.5.0.0/16","SubnetMax":"10.5.6.0"}"#).unwrap();
         assert_eq!(old.difference(&narrower, None), Difference::Limits);
         assert_eq!(old.difference(&overlay(r#"{"Network":"10.9.0.0/16"}"#).unwrap(), None), Difference::Network);
+    }
+
+    #[test]
+    fn a_given_subnet_only_has_to_lie_inside_the_network() {
+        let overlay = overlay(r#"{"Network":"10.5.0.0/16"}"#).unwrap();
+        let subnets = ["10.5.0.0/24", "10.5.7.128/25", "10.5.0.0/16", "10.6.0.0/24"].map(|text| text.parse().unwrap());
+        assert_eq!(subnets.map(|subnet| overlay.admits(subnet)), [false; 4]);
+        let given = overlay.given(false);
+        assert_eq!(subnets.map(|subnet| given.admits(subnet)), [true, true, true, false]);
     }
 }

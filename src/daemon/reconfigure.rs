@@ -62,9 +62,9 @@ impl Node {
     /// read the same one, which passes.
     pub(super) fn on_acquired(&mut self, lease: &Lease) -> Result<(), RunError> {
         let own = lease.subnet.v4;
-        if let Some(pending) = self.pending.take_if(|pending| pending.overlay.range.admits(&own)) {
+        if let Some(pending) = self.pending.take_if(|pending| pending.overlay.admits(own)) {
             self.change_over(pending.config, pending.overlay);
-        } else if !self.overlay.range.admits(&own) {
+        } else if !self.overlay.admits(own) {
             if self.trouble.acquire.is_news("other config") {
                 tracing::warn!(subnet = %own, "the registry goes by another network config than we do: waiting until we go by the same one");
             }
@@ -98,7 +98,7 @@ impl Node {
         }
         config.backend = self.config.backend.clone();
         config.backend_json = self.config.backend_json.clone();
-        let overlay = Overlay::new(&config, self.external.announce)?;
+        let overlay = Overlay::new(&config, self.external.announce)?.given(!self.overlay.any_subnet);
         if overlay.range.network != self.overlay.range.network {
             self.foresee(&overlay)?;
         }

@@ -4,7 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::RegistryChoice;
+#[cfg(feature = "kube")]
+use crate::control::kube::KubeAccessError;
 use crate::control::registry::etcd::{EtcdConfigError, EtcdStore};
+#[cfg(feature = "kube")]
+use crate::control::registry::kube::KubeRegistry;
 use crate::control::registry::remote::{RemoteError, RemoteRegistry};
 use crate::control::registry::{RegistryAdmin, StoreRegistry};
 
@@ -17,12 +21,25 @@ pub enum RegistryChoiceError {
     /// Of a registry server.
     #[error(transparent)]
     Remote(#[from] RemoteError),
+    /// Of a Kubernetes cluster.
+    #[cfg(feature = "kube")]
+    #[error("--kube-subnet-mgr: {0}")]
+    Kube(#[from] KubeAccessError),
+    /// Of one, for a Felt that cannot speak to it.
+    #[cfg(not(feature = "kube"))]
+    #[error("--kube-subnet-mgr: this Felt was built without the feature `kube`")]
+    Kube,
 }
 
-/// The registry chosen. No contact is made; that is up to the first call. `lease_ttl` is for etcd, a server has its own.
+/// The registry chosen. No contact is made; that is up to the first call. `lease_ttl` is for etcd; a server has its own,
+/// and in a cluster leases have no end.
 pub fn open_registry(choice: &RegistryChoice, lease_ttl: Duration) -> Result<Arc<dyn RegistryAdmin>, RegistryChoiceError> {
     Ok(match choice {
         RegistryChoice::Etcd(config) => Arc::new(StoreRegistry::new(EtcdStore::new(config)?, lease_ttl)),
+        #[cfg(feature = "kube")]
+        RegistryChoice::Kube(cluster) => Arc::new(KubeRegistry::new(cluster)?),
+        #[cfg(not(feature = "kube"))]
+        RegistryChoice::Kube(_) => return Err(RegistryChoiceError::Kube),
         RegistryChoice::Remote(remote) => Arc::new(RemoteRegistry::new(&remote.address, &remote.tls)?),
     })
 }

@@ -4,6 +4,7 @@
 //! then the node's own loop acquires a lease and does the rest. Nothing of the host is touched before the lease is there.
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -133,17 +134,22 @@ async fn serve_health(
     Ok(())
 }
 
-async fn prepare(options: RunOptions, health: Arc<Health>, metrics: Arc<Metrics>) -> Result<Node, RunError> {
+async fn prepare(mut options: RunOptions, health: Arc<Health>, metrics: Arc<Metrics>) -> Result<Node, RunError> {
     // Told before anything is waited for: a host that cannot have a TUN device should not look as if it only waits.
     TunQueue::check_access()?;
     let rules = rules(&options)?;
-    let external = external(&options)?;
+    let mut external = external(&options)?;
     let registry = open_registry(&options.registry, options.lease_ttl)?;
+    if let Some(wanted) = wanted_address(&*registry).await {
+        options.public_ip = Some(wanted);
+        external = self::external(&options)?;
+    }
     tracing::info!(registry = registry.describe(), interface = external.name, bind = %external.bind, public_ip = %external.announce, underlay_mtu = external.mtu, "starting");
     external.remark();
     // Before the config is waited for: by the time there is a lease, policy should be known.
     let policy = policy(&options, &*registry, &health, &metrics)?;
     let (config, overlay) = network_config(&*registry, &external).await;
+    let overlay = overlay.given(registry.cuts_subnets());
     let previous = previous_subnet(&options);
     check_overlap(&options, &overlay, previous, &external)?;
     let node_id = options.node_id.clone().or_else(machine_id);
@@ -167,6 +173,24 @@ fn policy(
 
 pub(super) fn external(options: &RunOptions) -> Result<External, RunError> {
     Ok(interface::find(&Wishes::of(options), &Netlink::open()?)?)
+}
+
+/// Waits for the registry to say which address it wants published, if it does; says what is wrong once per fault.
+async fn wanted_address(registry: &dyn Registry) -> Option<Ipv4Addr> {
+    let mut complaint = Complaint::default();
+    let mut pause = CONFIG_PAUSE;
+    loop {
+        match registry.wanted_address().await {
+            Ok(wanted) => return wanted,
+            Err(error) if complaint.is_news(&error) => {
+                tracing::error!("{error}; waiting for that to change");
+                pause = CONFIG_PAUSE;
+            }
+            Err(_) => {}
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(CONFIG_PAUSE_MAX);
+    }
 }
 
 /// Waits for a config that makes sense; says what is wrong with it once per fault.

@@ -5,11 +5,11 @@
 //! when contact is lost and one when it is back.
 
 mod admin;
-mod contact;
 pub mod embedded;
 mod error;
 pub mod etcd;
 pub mod feed;
+pub mod kube;
 pub mod log;
 mod networks;
 mod policies;
@@ -23,6 +23,7 @@ pub use networks::{NetworkEvent, NetworkName, NetworkNameError, Networks, Networ
 pub use policies::{PolicyEntry, PolicyEvent, PolicyKeyError, PolicyStore, PolicyUpdate, kind_of, policy_id, policy_key};
 pub use store_registry::StoreRegistry;
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,7 +65,7 @@ pub struct Reservation {
     /// What is kept.
     pub subnet: SubnetKey,
     /// For whom.
-    pub public_ip: std::net::Ipv4Addr,
+    pub public_ip: Ipv4Addr,
 }
 
 /// The registry as a node uses it. Every call ends within [`CALL_TIMEOUT`] or a small multiple of it.
@@ -102,6 +103,21 @@ pub trait Registry: Send + Sync + 'static {
     fn policy_store(&self) -> Result<Arc<dyn PolicyStore>, RegistryError> {
         Err(no_policies(&self.describe()))
     }
+
+    /// Whether nodes cut their subnets from the network by the rules of its config. Where they are given to them, any inside of
+    /// the network is right.
+    fn cuts_subnets(&self) -> bool {
+        true
+    }
+
+    /// The underlay address that somebody wants this node to publish instead of its own choice, if anybody does. Asked once,
+    /// before the node starts.
+    async fn wanted_address(&self) -> Result<Option<Ipv4Addr>, RegistryError> {
+        Ok(None)
+    }
+
+    /// The network is up on this node, for the first time since it started. Nothing waits for what the registry does about it.
+    fn network_is_up(&self) {}
 
     /// This host's address or way out has changed: no call is to wait for a connection made before. Watches find out
     /// themselves.

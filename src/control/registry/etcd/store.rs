@@ -21,7 +21,7 @@ use super::records::{Reader, Record};
 use super::ttl::{Granted, with_time_left};
 use super::txn::{Grant, hung_on, lease, put, replaced, written};
 use super::watch::{Follower, follow};
-use crate::control::registry::contact::Contact;
+use crate::control::contact::Contact;
 use crate::control::registry::store::{Listing, Store};
 use crate::control::registry::{PolicyStore, RegistryError};
 use crate::lease::{Lease, LeaseAttrs, SubnetKey, Update};

@@ -21,8 +21,8 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::client::{Cluster, Failure, Session, TRY_TIMEOUT};
 use super::error::Remedy;
 use super::store::LARGEST_ANSWER;
+use crate::control::contact::Link;
 use crate::control::registry::RegistryError;
-use crate::control::registry::contact::Link;
 
 /// Pauses between attempts double from the first to the last; each is then cut by up to a half at random, so that the nodes of a
 /// cluster do not come back in step. With the longest one and a slow connection, news is still heard within 5 s of etcd's return.

@@ -14,7 +14,7 @@ use tracing::warn;
 
 use super::client::{Client, Failure};
 use super::registry::{RemoteRegistry, encode, text};
-use crate::control::registry::contact::Link;
+use crate::control::contact::Link;
 use crate::control::registry::{PolicyEntry, PolicyEvent, PolicyStore, PolicyUpdate, RegistryError, no_policies};
 use crate::control::v1::{PolicyBody, PolicyChangeBody, PolicyWatchBody};
 

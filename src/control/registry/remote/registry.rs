@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::client::{Client, Failure, RemoteError};
 use super::watch;
-use crate::control::registry::contact::Contact;
+use crate::control::contact::Contact;
 use crate::control::registry::{
     AcquireRequest, PolicyStore, Registry, RegistryAdmin, RegistryError, Renewal, Reservation, is_still_ours,
 };

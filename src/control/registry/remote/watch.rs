@@ -10,8 +10,8 @@ use tracing::{debug, warn};
 
 use super::client::Client;
 use super::registry::{LEASES, config as read_config, encode, list};
+use crate::control::contact::Link;
 use crate::control::registry::RegistryError;
-use crate::control::registry::contact::Link;
 use crate::control::v1::WatchBody;
 use crate::lease::{Change, Update};
 
@@ -201,7 +201,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::control::registry::contact::Contact;
+    use crate::control::contact::Contact;
     use crate::control::tls::TlsFiles;
 
     /// A server that lets polls wait for ever and answers all else, or, frozen, nothing; and how many polls it has seen.

@@ -1,4 +1,4 @@
-//! Whether the watches of one registry have contact: one log line when it is lost, one when it is back.
+//! Whether the watches of one registry, or of one policy source, have contact: one log line when it is lost, one when it is back.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use tracing::{info, warn};
 
-/// Shared by all watches of one registry, so that they speak with one voice.
+/// Shared by all watches of one place, so that they speak with one voice.
 #[derive(Debug)]
-pub(super) struct Contact {
-    registry: String,
+pub(in crate::control) struct Contact {
+    place: String,
     next: AtomicU64,
     state: Mutex<State>,
 }
@@ -23,37 +23,37 @@ struct State {
 }
 
 impl Contact {
-    pub(super) fn new(registry: String) -> Arc<Self> {
-        Arc::new(Self { registry, next: AtomicU64::default(), state: Mutex::default() })
+    pub(in crate::control) fn new(place: String) -> Arc<Self> {
+        Arc::new(Self { place, next: AtomicU64::default(), state: Mutex::default() })
     }
 
     /// One more watch, until the answer is dropped.
-    pub(super) fn join(self: &Arc<Self>) -> Link {
+    pub(in crate::control) fn join(self: &Arc<Self>) -> Link {
         Link { contact: Arc::clone(self), id: self.next.fetch_add(1, Ordering::Relaxed) }
     }
 }
 
 /// One watch's part in the contact.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(in crate::control) struct Link {
     contact: Arc<Contact>,
     id: u64,
 }
 
 impl Link {
-    /// This watch has no contact any more; `reason` without the registry's name.
-    pub(super) fn lost(&self, reason: &str) {
+    /// This watch has no contact any more; `reason` without the name of the place.
+    pub(in crate::control) fn lost(&self, reason: &str) {
         let mut state = self.contact.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.cut_off.insert(self.id) && state.since.is_none() {
             state.since = Some(Instant::now());
-            warn!("{}: watch lost, going on with what is known: {reason}", self.contact.registry);
+            warn!("{}: watch lost, going on with what is known: {reason}", self.contact.place);
         }
     }
 
     /// This watch has contact.
-    pub(super) fn regained(&self) {
+    pub(in crate::control) fn regained(&self) {
         if let Some(since) = self.leave() {
-            info!("{}: watch is back after {:.1} s", self.contact.registry, since.elapsed().as_secs_f64());
+            info!("{}: watch is back after {:.1} s", self.contact.place, since.elapsed().as_secs_f64());
         }
     }
 
