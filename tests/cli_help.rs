@@ -23,6 +23,12 @@ help_is!(help_config, "config --help");
 help_is!(help_config_get, "config get --help");
 help_is!(help_config_set, "config set --help");
 help_is!(help_config_check, "config check --help");
+help_is!(help_lease, "lease --help");
+help_is!(help_lease_list, "lease list --help");
+help_is!(help_lease_watch, "lease watch --help");
+help_is!(help_lease_reserve, "lease reserve --help");
+help_is!(help_lease_unreserve, "lease unreserve --help");
+help_is!(help_lease_revoke, "lease revoke --help");
 help_is!(help_policy, "policy --help");
 help_is!(help_policy_apply, "policy apply --help");
 help_is!(help_policy_delete, "policy delete --help");
@@ -72,6 +78,9 @@ fn what_felt_does_not_know_is_a_usage_error() {
         ("serve", "--listen"),
         ("config", "Usage: felt config"),
         ("config set", "<FILE>"),
+        ("lease", "Usage: felt lease"),
+        ("lease revoke 10.5.1.7/24", "such as 10.5.1.0/24"),
+        ("lease reserve 10.5.1.0/24", "<PUBLIC_IP>"),
         ("policy", "Usage: felt policy"),
         ("policy apply", "--file"),
         ("policy delete networkpolicy", "<NAME>"),

@@ -65,6 +65,26 @@ fn a_snapshot_is_compared_by_value() {
 }
 
 #[test]
+fn a_lease_may_name_a_port_of_its_own() {
+    let mut view = view();
+    let at = |subnet: &str, public_ip: &str, port| {
+        let lease = lease(subnet, public_ip);
+        Lease { attrs: LeaseAttrs { port: Some(port), ..lease.attrs.clone() }, ..lease }
+    };
+    let to = |subnet: &str, endpoint: &str| Route::Set(subnet.parse().unwrap(), endpoint.parse().unwrap());
+    let first = view.update(snapshot(&[at("10.5.1.0-24", "192.168.0.1", 9000), lease("10.5.2.0-24", "192.168.0.2")]));
+    assert_eq!(first.routes, [to("10.5.1.0/24", "192.168.0.1:9000"), to("10.5.2.0/24", "192.168.0.2:8285")]);
+    let moved = view.update(events(vec![LeaseEvent::Added(at("10.5.1.0-24", "192.168.0.1", 9001))]));
+    assert_eq!(moved.routes, [to("10.5.1.0/24", "192.168.0.1:9001")]);
+    // Behind our own address is somebody else, if at another port.
+    let beside = view.update(events(vec![LeaseEvent::Added(at("10.5.3.0-24", OWN_IP, 9000))]));
+    assert_eq!((beside.routes, beside.warnings), (vec![to("10.5.3.0/24", "192.168.0.9:9000")], vec![]));
+    let ours = view.update(events(vec![LeaseEvent::Added(at("10.5.4.0-24", OWN_IP, 8285))]));
+    assert!(ours.routes.is_empty() && matches!(ours.warnings[..], [LeaseWarning::OwnAddress { .. }]));
+    assert_eq!(at("10.5.1.0-24", "192.168.0.1", 9000).attrs.to_json(), r#"{"PublicIP":"192.168.0.1","PublicIPv6":null}"#);
+}
+
+#[test]
 fn events_change_what_they_name_and_no_more() {
     let mut view = view();
     assert_eq!(view.update(added("10.5.1.0-24", "192.168.0.1")).routes, [set("10.5.1.0/24", "192.168.0.1")]);

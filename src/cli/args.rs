@@ -12,8 +12,10 @@ use super::go_values::{boolean, port, within};
 use super::host_args::{CleanupArgs, DockerOptsArgs, HostRulesArgs, SUBNET_FILE};
 use super::kube_args::KubeArgs;
 use super::lab_args::LabCommand;
+use super::lease_args::LeaseCommand;
 use super::policy_args::{PolicyCommand, PolicyRunArgs};
 use super::registry_args::{EtcdArgs, RegistryArgs, RemoteArgs, RemoteTlsArgs};
+use super::static_args::StaticArgs;
 
 /// Heading of the flags that flannel does not have; their variables begin with `FELT_`.
 pub const OWN: &str = "Felt's own options (environment: FELT_<OPTION>)";
@@ -53,6 +55,12 @@ pub enum Command {
         /// What to do with it.
         #[command(subcommand)]
         command: ConfigCommand,
+    },
+    /// See who leases which subnet, and change it by hand
+    Lease {
+        /// What to do.
+        #[command(subcommand)]
+        command: LeaseCommand,
     },
     /// Make and use a test network of several nodes on this machine
     Lab {
@@ -170,6 +178,9 @@ pub struct OwnArgs {
     /// Who may talk to whom.
     #[command(flatten)]
     pub policy: PolicyRunArgs,
+    /// Peers without a registry.
+    #[command(flatten)]
+    pub peers: StaticArgs,
 }
 
 /// What is left to the kernel and the devices, and how much at once.

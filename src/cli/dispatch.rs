@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::args::{Cli, Command, LogArgs, LogLevel, VERSION};
-use super::{Failure, bench, cleanup, config, docker_opts, lab, output, policy, run, serve};
+use super::{Failure, bench, cleanup, config, docker_opts, lab, lease, output, policy, run, serve};
 
 impl Cli {
     /// How much is to be logged: 0 state changes, more of it above, only what went wrong below.
@@ -24,6 +24,7 @@ pub fn dispatch(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Run(args) => run::run(*args)?,
         Command::Serve(args) => serve::serve(*args)?,
         Command::Config { command } => config::config(command)?,
+        Command::Lease { command } => lease::lease(command)?,
         Command::Policy { command } => return policy::policy(command),
         Command::Lab { command } => return lab::lab(command),
         Command::Bench(args) => return bench::bench(&args),

@@ -64,7 +64,9 @@ impl From<RegistryError> for Failure {
         match error {
             RegistryError::Unreachable { .. } => Self::Unreachable(error.into()),
             RegistryError::Denied { .. } => Self::NotPermitted(error.into()),
-            RegistryError::BadConfig(_) | RegistryError::NoConfig { .. } => Self::AnsweredNo(error.into()),
+            RegistryError::BadConfig(_) | RegistryError::NoConfig { .. } | RegistryError::Taken { .. } => {
+                Self::AnsweredNo(error.into())
+            }
             RegistryError::Unsupported(_) => Self::Usage(error.to_string()),
             _ => Self::Internal(error.into()),
         }
@@ -83,6 +85,7 @@ mod tests {
             (RegistryError::Denied { registry: registry(), reason: "password".into() }, 4),
             (RegistryError::NoConfig { place: "/config".into() }, 5),
             (RegistryError::BadConfig("empty".into()), 5),
+            (RegistryError::Taken { subnet: "10.5.1.0-24".into(), holder: "192.0.2.1".into() }, 5),
             (RegistryError::Unsupported("no".into()), 2),
             (RegistryError::Raced { attempts: 3 }, 1),
         ];

@@ -35,6 +35,8 @@ mod kube_args;
 mod lab;
 mod lab_args;
 mod lab_table;
+mod lease;
+mod lease_args;
 mod meaning;
 mod options;
 mod output;
@@ -45,6 +47,7 @@ mod policy_options;
 mod registry_args;
 mod run;
 mod serve;
+mod static_args;
 mod store;
 
 pub use dispatch::dispatch;

@@ -54,7 +54,11 @@ pub fn run(args: RunArgs) -> Result<RunOptions, Failure> {
         }
     }
     let lease_ttl = lease_ttl(&args.own.lease);
-    let registry = registry(args.etcd, args.remote, args.remote_tls, args.kube)?;
+    let named = args.own.peers.plan(&args.etcd, &args.remote, &args.remote_tls, &args.kube)?;
+    let registry = match named {
+        Some(plan) => RegistryChoice::Static(plan),
+        None => registry(args.etcd, args.remote, args.remote_tls, args.kube)?,
+    };
     if let RegistryChoice::Kube(cluster) = &registry {
         kube_args::check_node(cluster)?;
     }
@@ -114,7 +118,7 @@ pub fn target(args: RegistryArgs) -> Result<Target, Failure> {
     match (args.store, registry(args.etcd, args.remote, args.remote_tls, args.kube)?) {
         (Some(_), RegistryChoice::Remote(_)) => usage("--store and --remote name two registries; give one of them"),
         (Some(_), RegistryChoice::Kube(_)) => usage("--store and --kube-subnet-mgr name two registries; give one of them"),
-        (Some(file), RegistryChoice::Etcd(_)) => Ok(Target::File(file)),
+        (Some(file), _) => Ok(Target::File(file)),
         (None, registry) => Ok(Target::Registry(registry)),
     }
 }
@@ -292,6 +296,29 @@ mod tests {
         let options = run_options(" -remote 10.0.0.1:8889 -remote-cafile ca.pem -etcd-endpoints http://e:1").unwrap();
         let RegistryChoice::Remote(remote) = options.registry else { panic!() };
         assert_eq!((remote.address.as_str(), remote.tls.ca), ("10.0.0.1:8889", Some("ca.pem".into())));
+    }
+
+    #[test]
+    fn named_peers_take_the_place_of_a_registry() {
+        let line = " -subnet 10.5.1.0/24 --peer 10.5.2.0/24=192.0.2.7 -peer=10.5.3.0/24=192.0.2.8:9000 -port 0x2328";
+        let RegistryChoice::Static(plan) = run_options(line).unwrap().registry else { panic!() };
+        assert_eq!((plan.subnet.to_string().as_str(), plan.network, plan.port, plan.peers.len()), ("10.5.1.0/24", None, 9000, 2));
+        assert_eq!(plan.peers[1].to_string(), "10.5.3.0/24=192.0.2.8:9000");
+        let line = " -subnet 10.5.1.0/24 -peers-file f -network 10.5.0.0/16";
+        let RegistryChoice::Static(plan) = run_options(line).unwrap().registry else { panic!() };
+        assert_eq!((plan.network.unwrap().to_string().as_str(), plan.port, plan.file), ("10.5.0.0/16", 8285, Some("f".into())));
+        for (line, part) in [
+            (" -peer 10.5.2.0/24=192.0.2.7", "--peer names peers of a node without a registry; give this node's own --subnet"),
+            (" -peers-file f", "--peers-file names peers"),
+            (" -subnet 10.5.1.0/24", "name its peers with --peer or --peers-file"),
+            (" -network 10.5.0.0/16", "--network is of use only with --subnet"),
+            (" -port 9000", "--port is of use only with --subnet"),
+            (" -subnet 10.5.1.0/24 -peer 10.5.2.0/24=192.0.2.7 -remote h:1", "--peer and --remote say two places"),
+            (" -subnet 10.5.1.0/24 -peers-file f -etcd-cafile c", "--peers-file and --etcd-cafile say two places"),
+        ] {
+            let error = run_options(line).unwrap_err();
+            assert!(error.code() == 2 && error.to_string().contains(part), "{line}: {error}");
+        }
     }
 
     #[test]

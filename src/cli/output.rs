@@ -6,12 +6,16 @@ use std::io::{self, Write};
 ///
 /// A reader that has gone away (`felt … | head`) is no failure of ours; other troubles of standard output are.
 pub fn say(text: &str) -> Result<(), super::Failure> {
+    tell(text).map(drop)
+}
+
+/// As [`say`], and whether somebody still reads: for what never ends by itself.
+pub fn tell(text: &str) -> Result<bool, super::Failure> {
     let mut out = io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(super::Failure::Internal(anyhow::Error::new(error).context("cannot write to standard output")))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(super::Failure::Internal(anyhow::Error::new(error).context("cannot write to standard output"))),
     }
 }
 

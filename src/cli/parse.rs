@@ -15,7 +15,7 @@ use super::{Failure, flannel_flags};
 const GO_STYLE: [&str; 2] = ["run", "serve"];
 
 /// Subcommands whose flags have variables: those that are about a real network. A variable made for a node must not rename a lab.
-const WITH_VARIABLES: [&str; 4] = ["run", "serve", "config", "policy"];
+const WITH_VARIABLES: [&str; 5] = ["run", "serve", "config", "lease", "policy"];
 
 /// Understands a whole command line, the program's name first. `lookup` reads an environment variable.
 ///

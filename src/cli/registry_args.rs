@@ -10,6 +10,9 @@ use super::kube_args::KubeArgs;
 /// Where etcd is looked for by default. Source: flannel.
 pub const ETCD_ENDPOINTS: &str = "http://127.0.0.1:4001,http://127.0.0.1:2379";
 
+/// Root of the keys in etcd by default. Source: flannel.
+pub const ETCD_PREFIX: &str = "/coreos.com/network";
+
 /// An etcd cluster.
 #[derive(Debug, Args)]
 pub struct EtcdArgs {
@@ -17,7 +20,7 @@ pub struct EtcdArgs {
     #[arg(id = "etcd-endpoints", long = "etcd-endpoints", value_name = "URLS")]
     pub endpoints: Option<String>,
     /// Root of the keys in etcd
-    #[arg(id = "etcd-prefix", long = "etcd-prefix", value_name = "KEY", default_value = "/coreos.com/network")]
+    #[arg(id = "etcd-prefix", long = "etcd-prefix", value_name = "KEY", default_value = ETCD_PREFIX)]
     pub prefix: String,
     /// Private key to show to etcd
     #[arg(id = "etcd-keyfile", long = "etcd-keyfile", value_name = "FILE")]

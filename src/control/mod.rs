@@ -5,6 +5,7 @@ mod contact;
 pub mod kube;
 pub mod registry;
 pub mod server;
+mod settling;
 pub mod source;
 pub mod tls;
 pub mod v1;

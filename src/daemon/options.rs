@@ -10,6 +10,7 @@ use super::policy::PolicyOptions;
 use super::rules::HostRulesOptions;
 use crate::control::registry::etcd::EtcdConfig;
 use crate::control::registry::kube::KubeChoice;
+use crate::control::registry::static_peers::StaticPlan;
 use crate::control::tls::TlsFiles;
 use crate::forward::SourceCheck;
 
@@ -87,6 +88,8 @@ pub enum RegistryChoice {
     Remote(RemoteChoice),
     /// A Kubernetes cluster.
     Kube(KubeChoice),
+    /// None: peers that were named one by one.
+    Static(StaticPlan),
 }
 
 /// A registry server and our access to it.

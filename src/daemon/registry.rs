@@ -10,6 +10,7 @@ use crate::control::registry::etcd::{EtcdConfigError, EtcdStore};
 #[cfg(feature = "kube")]
 use crate::control::registry::kube::KubeRegistry;
 use crate::control::registry::remote::{RemoteError, RemoteRegistry};
+use crate::control::registry::static_peers::{StaticError, StaticRegistry};
 use crate::control::registry::{RegistryAdmin, StoreRegistry};
 
 /// Why a chosen registry cannot be used at all: what was chosen makes no sense.
@@ -21,6 +22,9 @@ pub enum RegistryChoiceError {
     /// Of a registry server.
     #[error(transparent)]
     Remote(#[from] RemoteError),
+    /// Of peers that were named.
+    #[error(transparent)]
+    Static(#[from] StaticError),
     /// Of a Kubernetes cluster.
     #[cfg(feature = "kube")]
     #[error("--kube-subnet-mgr: {0}")]
@@ -32,7 +36,7 @@ pub enum RegistryChoiceError {
 }
 
 /// The registry chosen. No contact is made; that is up to the first call. `lease_ttl` is for etcd; a server has its own,
-/// and in a cluster leases have no end.
+/// and in a cluster leases have no end. A file of named peers is read at once. Must be called within a runtime.
 pub fn open_registry(choice: &RegistryChoice, lease_ttl: Duration) -> Result<Arc<dyn RegistryAdmin>, RegistryChoiceError> {
     Ok(match choice {
         RegistryChoice::Etcd(config) => Arc::new(StoreRegistry::new(EtcdStore::new(config)?, lease_ttl)),
@@ -41,5 +45,6 @@ pub fn open_registry(choice: &RegistryChoice, lease_ttl: Duration) -> Result<Arc
         #[cfg(not(feature = "kube"))]
         RegistryChoice::Kube(_) => return Err(RegistryChoiceError::Kube),
         RegistryChoice::Remote(remote) => Arc::new(RemoteRegistry::new(&remote.address, &remote.tls)?),
+        RegistryChoice::Static(plan) => Arc::new(StaticRegistry::open(plan)?),
     })
 }

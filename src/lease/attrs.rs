@@ -70,6 +70,9 @@ pub struct LeaseAttrs {
     /// The same for the IPv6 underlay.
     #[serde(rename = "BackendV6Data", skip_serializing_if = "Option::is_none")]
     pub backend_v6_data: Option<RawJson>,
+    /// Port the node receives datagrams on, if not that of the network. Known of static peers only: no registry stores it.
+    #[serde(skip)]
+    pub port: Option<u16>,
 }
 
 /// Why bytes are no lease value.
@@ -91,7 +94,7 @@ impl LeaseAttrs {
     /// What a node of the udp encapsulation publishes.
     #[must_use]
     pub fn udp(public_ip: Ipv4Addr) -> Self {
-        Self { public_ip, public_ipv6: None, backend_type: String::new(), backend_data: None, backend_v6_data: None }
+        Self { public_ip, public_ipv6: None, backend_type: String::new(), backend_data: None, backend_v6_data: None, port: None }
     }
 
     /// Reads a lease's value. Unknown fields and the encapsulation's data are not looked into.
@@ -116,6 +119,7 @@ impl LeaseAttrs {
                 .map_or(Ok(String::new()), |json| string(json, "BackendType", "a string"))?,
             backend_data: data("BackendData"),
             backend_v6_data: data("BackendV6Data"),
+            port: None,
         })
     }
 

@@ -25,7 +25,7 @@ pub struct LeaseView {
     own: Option<Own>,
     // Ordered by IPv4 subnet first: all records of one subnet are neighbours.
     records: BTreeMap<SubnetKey, Lease>,
-    routes: BTreeMap<Prefix4, Ipv4Addr>,
+    routes: BTreeMap<Prefix4, Endpoint>,
     // How many routes there are of each prefix length.
     lengths: [usize; 33],
     warned: BTreeMap<SubnetKey, LeaseWarning>,
@@ -95,7 +95,8 @@ pub enum LeaseWarning {
 }
 
 impl LeaseView {
-    /// A view without leases for a node at `public_ip` whose network is `network` and whose peers all listen on `port`.
+    /// A view without leases for a node at `public_ip` whose network is `network` and whose peers listen on `port`, all but those
+    /// whose leases name another.
     #[must_use]
     pub fn new(network: Prefix4, public_ip: Ipv4Addr, port: u16) -> Self {
         Self {
@@ -232,9 +233,9 @@ impl LeaseView {
         }
     }
 
-    fn route(&mut self, subnet: Prefix4, wanted: Option<Ipv4Addr>, change: &mut ViewChange) {
+    fn route(&mut self, subnet: Prefix4, wanted: Option<Endpoint>, change: &mut ViewChange) {
         let before = match wanted {
-            Some(public_ip) => self.routes.insert(subnet, public_ip),
+            Some(endpoint) => self.routes.insert(subnet, endpoint),
             None => self.routes.remove(&subnet),
         };
         if before == wanted {
@@ -243,7 +244,7 @@ impl LeaseView {
         let count = &mut self.lengths[usize::from(subnet.len())];
         *count = *count + usize::from(before.is_none()) - usize::from(wanted.is_none());
         change.routes.push(match wanted {
-            Some(public_ip) => Route::Set(subnet, SocketAddr::from((public_ip, self.port))),
+            Some(endpoint) => Route::Set(subnet, endpoint),
             None => Route::Remove(subnet),
         });
     }
@@ -254,13 +255,14 @@ impl LeaseView {
 
     fn verdict(&self, lease: &Lease) -> Verdict {
         let (subnet, public_ip) = (lease.subnet, lease.attrs.public_ip);
+        let port = lease.attrs.port.unwrap_or(self.port);
         let refuse = |warning| Verdict { use_it: None, warning };
         let own = self.own.map(|own| own.subnet);
         // Ours, or the placeholder of a lease without IPv4.
         if own == Some(subnet) || subnet.v4.len() == 0 {
             return refuse(None);
         }
-        if public_ip == self.public_ip {
+        if public_ip == self.public_ip && port == self.port {
             // Without a lease of our own it is most likely the one we lost.
             return refuse(own.map(|_| LeaseWarning::OwnAddress { subnet, public_ip }));
         }
@@ -275,7 +277,7 @@ impl LeaseView {
         }
         let other = self.overlapping(subnet.v4);
         let warning = other.map(|other| LeaseWarning::OverlapsPeer { subnet, public_ip, other });
-        Verdict { use_it: Some(public_ip), warning }
+        Verdict { use_it: Some(SocketAddr::from((public_ip, port))), warning }
     }
 
     /// Another route that shares addresses with `subnet`: one around it, or the first one inside it.
@@ -292,7 +294,7 @@ impl LeaseView {
 
 struct Verdict {
     /// Where the subnet's traffic goes, if the record is usable.
-    use_it: Option<Ipv4Addr>,
+    use_it: Option<Endpoint>,
     warning: Option<LeaseWarning>,
 }
 

@@ -67,6 +67,9 @@ pub enum PrefixError {
     /// The text is not `ADDRESS/LENGTH`.
     #[error("expected an {family} network such as {example}, found `{found}`")]
     Syntax { found: String, family: &'static str, example: &'static str },
+    /// The address is not the first one of the prefix.
+    #[error("expected a subnet such as {meant}, found `{found}`: its host bits are set")]
+    HostBits { found: String, meant: String },
 }
 
 impl<A: Address> Prefix<A> {
@@ -79,6 +82,19 @@ impl<A: Address> Prefix<A> {
             return Err(PrefixError::Length { found: u32::from(len), max: A::BITS, family: A::FAMILY });
         }
         Ok(Self { base: A::from_number(address.to_number() & network_mask::<A>(len)), len })
+    }
+
+    /// Reads a text as [`FromStr`] does, and refuses host bits instead of clearing them: for what people name one by one.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn exact(text: &str) -> Result<Self, PrefixError> {
+        let prefix: Self = text.parse()?;
+        let address = text.split_once('/').and_then(|(address, _)| address.parse().ok());
+        if address == Some(prefix.base) {
+            return Ok(prefix);
+        }
+        Err(PrefixError::HostBits { found: text.to_owned(), meant: prefix.to_string() })
     }
 
     /// The prefix of this address alone.
@@ -209,5 +225,13 @@ mod tests {
         }
         let error = "10.0.0.0/33".parse::<Prefix4>().unwrap_err().to_string();
         assert_eq!(error, "prefix length must be 0 to 32 for IPv4, found 33");
+    }
+
+    #[test]
+    fn an_exact_prefix_has_no_host_bits() {
+        assert_eq!(Prefix4::exact("10.5.1.0/24"), Ok(prefix("10.5.1.0/24")));
+        let error = Prefix4::exact("10.5.1.7/24").unwrap_err().to_string();
+        assert_eq!(error, "expected a subnet such as 10.5.1.0/24, found `10.5.1.7/24`: its host bits are set");
+        assert!(Prefix4::exact("10.5.1.0").is_err());
     }
 }

@@ -14,6 +14,7 @@ pub mod log;
 mod networks;
 mod policies;
 pub mod remote;
+pub mod static_peers;
 pub mod store;
 mod store_registry;
 

@@ -71,6 +71,7 @@ impl From<AttrsBody> for LeaseAttrs {
             backend_type: body.backend_type,
             backend_data: body.backend_data,
             backend_v6_data: body.backend_v6_data,
+            port: None,
         }
     }
 }

@@ -121,6 +121,7 @@ impl Node {
             backend_type: self.annotation(&prefix.name("backend-type")).unwrap_or_default().to_owned(),
             backend_data: data("backend-data"),
             backend_v6_data: data("backend-v6-data"),
+            port: None,
         };
         Ok(Some(lease(self.subnet()?, attrs)))
     }

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use super::super::documents::Format;
 use super::super::reading::{self, Item, Outcome};
 use super::super::{Complaint, SourceNews, SourceReport};
-use super::look::{Look, Place, Stamp};
+use super::look::{Look, Place};
+use crate::control::settling::{Settling, Standing};
 use crate::policy::Change;
 use crate::policy::model::{Object, ObjectId};
 
@@ -26,10 +27,7 @@ pub(super) struct Folder {
 /// What is known of a file.
 #[derive(Default)]
 struct Known {
-    /// As it was when it was read.
-    read: Option<Stamp>,
-    /// As it was in the look before, if that was different.
-    seen: Option<Stamp>,
+    settling: Settling,
     /// It was not there in the look before.
     missed: bool,
     /// Whether it could ever be parsed.
@@ -58,14 +56,10 @@ impl Folder {
         for (place, stamp) in look.files {
             let known = self.files.entry(place.clone()).or_default();
             known.missed = false;
-            if known.read == Some(stamp) {
-                known.seen = None;
-            } else if known.seen.replace(stamp) == Some(stamp) {
-                known.seen = None;
-                known.read = Some(stamp);
-                changed |= known.take(&place.1, read(&place.1), &mut complaints);
-            } else {
-                waiting = true;
+            match known.settling.look(stamp) {
+                Standing::Read => {}
+                Standing::Due => changed |= known.take(&place.1, read(&place.1), &mut complaints),
+                Standing::Moving => waiting = true,
             }
         }
         let is_whole = !waiting && self.hidden.is_empty() && self.files.values().all(|known| known.parsed);

@@ -1,26 +1,16 @@
 //! One look at the paths: which files there are, and what tells a changed one.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::super::documents::{Format, LARGEST};
 use super::super::reading::format_of;
+use crate::control::settling::Stamp;
 
 /// A file's place among all: the number of the path it was found under, and its own path.
 pub(super) type Place = (usize, PathBuf);
-
-/// What tells a file from itself after a change. Links are followed, so it is also told when one leads elsewhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
-    device: u64,
-    inode: u64,
-    bytes: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
 
 /// What there was to see.
 #[derive(Debug, Default)]
@@ -91,18 +81,6 @@ fn look_at(number: usize, path: &Path, files: &mut BTreeMap<Place, Stamp>) -> io
         }
     }
     Ok(())
-}
-
-impl Stamp {
-    fn of(found: &Metadata) -> Self {
-        Self {
-            device: found.dev(),
-            inode: found.ino(),
-            bytes: found.size(),
-            modified: (found.mtime(), found.mtime_nsec()),
-            changed: (found.ctime(), found.ctime_nsec()),
-        }
-    }
 }
 
 #[cfg(test)]

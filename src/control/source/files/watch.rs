@@ -1,7 +1,7 @@
 //! The files as a source: looked at again and again.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
@@ -10,9 +10,7 @@ use tokio::time::sleep;
 use super::super::{AHEAD, PolicySource, SourceReport};
 use super::folder::Folder;
 use super::look::{look, read};
-
-/// From one look to the next. A change is read at the second look after it.
-const PAUSE: Duration = Duration::from_millis(250);
+use crate::control::settling::PAUSE;
 
 /// Looks take at most one part in so many of the time: where there are very many files, or the file system is slow, the pauses
 /// grow.
@@ -70,6 +68,7 @@ impl PolicySource for FileSource {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::time::Duration;
 
     use tokio::time::timeout;
 
