@@ -23,7 +23,7 @@ pub struct StaticArgs {
     /// A peer: its subnet, its underlay address, and its port if that is not ours; may be repeated
     #[arg(long, value_name = "SUBNET=ADDRESS[:PORT]")]
     pub peer: Vec<Peer>,
-    /// File with more peers, a line each: SUBNET ADDRESS[:PORT]; changes are followed
+    /// File with more peers, a line each: SUBNET ADDRESS, or SUBNET ADDRESS:PORT; changes are followed
     #[arg(long, value_name = "FILE")]
     pub peers_file: Option<PathBuf>,
     /// Overlay network of these peers [default: the smallest that holds all subnets; with --peers-file there is none]
