@@ -106,7 +106,7 @@ fn ports_are_not_chosen_at_random_where_that_is_not_wanted_or_impossible() {
     let refusing = "input=$(/bin/cat)\ncase $input in *fully-random*) echo 'Error: Operation not supported' >&2; exit 1;; esac\n\
                     printf '%s\\n' \"$input\" | exec /usr/sbin/nft \"$@\"";
     let host = Host::with(&[]).and("nft", refusing);
-    let lab = host.lab("unable", 1, &["--ip-masq"]);
+    let lab = host.lab("orderly", 1, &["--ip-masq"]);
     assert_eq!(ruleset(&node(&lab, 1)), expected(lab.node(1).unwrap()).replace(" fully-random", ""));
 }
 
